@@ -2,7 +2,7 @@
  * by numbers of their own, directly or by stubs; beside changes of the descriptors, of the program and of its
  * threads.
  *
- * Interface: cached; TAP on standard output. With the argument `after-exec` it is the program that another
+ * Interface: cached-operations; TAP on standard output. With the argument `after-exec` it is the program that another
  * has become.
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 /* Checks that threads which open, duplicate and close the same descriptors read what is there; passes on
  * Linux and must pass here.
  *
- * Interface: tables [GROUP...] runs all groups or those named; TAP on standard output. (`tables read` only
+ * Interface: fdtables [GROUP...] runs all groups or those named; TAP on standard output. (`tables read` only
  * reads, for the test of exec.) A file has one letter, again and again. Descriptors below COMMON are their
  * opener's alone; those from there on are everybody's.
  */

@@ -2,7 +2,7 @@
  * leave a whiteout, truncation of what is sealed, paths that lead elsewhere later; passes on Linux (as root)
  * and must pass here.
  *
- * Interface: handles [GROUP...] runs all groups or those named; TAP on standard output. In a directory on a
+ * Interface: file-handles [GROUP...] runs all groups or those named; TAP on standard output. In a directory on a
  * file system in memory.
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 /* Advice about memory that shows: what a child has, what is given up, what another's memory may be told; as
  * Linux has it.
  *
- * Interface: advices [GROUP...]: TAP on standard output.
+ * Interface: madvise [GROUP...]: TAP on standard output.
  */
 #define _GNU_SOURCE
 #include "tap.h"

@@ -1,7 +1,7 @@
 /* Checks memory that is a file, seals, memory of other processes, what mappings promise; passes on Linux and
  * must pass here.
  *
- * Interface: memories [GROUP...] runs all groups or those named; TAP on standard output.
+ * Interface: memfds [GROUP...] runs all groups or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
 #include "processes.h"

@@ -1,7 +1,7 @@
 /* Checks what is said of files by every way to ask, and lists of directories; passes on Linux and must pass
  * here.
  *
- * Interface: looks [GROUP...] runs all groups or those named; TAP on standard output. Started as root where
+ * Interface: metadata [GROUP...] runs all groups or those named; TAP on standard output. Started as root where
  * it may make devices.
  */
 #define _GNU_SOURCE

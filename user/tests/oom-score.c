@@ -1,7 +1,7 @@
 /* The choice of the process that ends when memory is out: oom_score_adj moves what a process holds, and
  * oom_score shows it.
  *
- * Interface: chosen; TAP on standard output. As root, on a machine whose memory may run out.
+ * Interface: oom-score; TAP on standard output. As root, on a machine whose memory may run out.
  */
 #define _GNU_SOURCE
 #include "tap.h"

@@ -2,7 +2,7 @@
  * machine's memory, written and read by calls and by mappings, always those of a model; and what fails says
  * so once.
  *
- * Interface: kept STEPS. STEPS are those of each of four threads. On the kernel of the trials; TAP on
+ * Interface: page-cache STEPS. STEPS are those of each of four threads. On the kernel of the trials; TAP on
  * standard output.
  */
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 /* Checks pipes of packets (pipe2 with O_DIRECT) as Linux has them; passes on Linux and must pass here.
  *
- * Interface: packets; TAP on standard output.
+ * Interface: pipe-packets; TAP on standard output.
  */
 #define _GNU_SOURCE
 #include "tap.h"

@@ -1,7 +1,7 @@
 /* Calls on descriptors beyond read, write and lseek, each made often enough to have a routine of its own:
  * pread, pwrite, readv and writev of one segment, recv and send.
  *
- * Interface: operations [GROUP...]; reports by TAP. It expects the behaviour of Linux; on Synthesis it also
+ * Interface: positional-io [GROUP...]; reports by TAP. It expects the behaviour of Linux; on Synthesis it also
  * looks whether the routines are there.
  */
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 /* Checks that texts of /proc are right however long they are and however they are read; passes on Linux and
  * must pass here.
  *
- * Interface: texts [GROUP...] runs all groups but `huge` or those named; TAP on standard output.
+ * Interface: procfs-reads [GROUP...] runs all groups but `huge` or those named; TAP on standard output.
  */
 #define _GNU_SOURCE
 #include "tap.h"

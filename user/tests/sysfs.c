@@ -1,7 +1,7 @@
 /* Checks what /proc and /sys tell about processors, memory, devices and processes: that it is there, and
  * agrees with itself; passes on Linux and must pass here.
  *
- * Interface: figures [GROUP...] runs all groups or those named, as root; TAP on standard output.
+ * Interface: sysfs [GROUP...] runs all groups or those named, as root; TAP on standard output.
  */
 #define _GNU_SOURCE
 #include "tap.h"

@@ -152,7 +152,10 @@ pub fn program(name: &str, compiler: &Compiler) -> Result<PathBuf> {
         for folder in sources.header_folders() {
             command.arg("-I").arg(folder);
         }
-        host::run_quietly(command.arg("-o").arg(&target).arg(source))?;
+        // Another tool may start the program meanwhile: it finds the old one or the new one.
+        let fresh = target.with_extension("new");
+        host::run_quietly(command.arg("-o").arg(&fresh).arg(source))?;
+        std::fs::rename(&fresh, &target).context(target.display())?;
     }
     compiled.insert(target.clone());
     Ok(target)

@@ -124,18 +124,18 @@ pub fn own_suite(
     }
 }
 
-/// `user/tests/kept.c` in 64 MiB, on the kernel that has its file system.
+/// `user/tests/page-cache.c` in 64 MiB, on the kernel that has its file system.
 pub fn kept(kit: &Kit) -> Vec<Check> {
     let steps = if kit.long { "20000" } else { "1500" };
-    let words = ["/tests/kept-glibc", steps];
+    let words = ["/tests/page-cache-glibc", steps];
     let run = |cpus| {
-        let mut machine = with(kit, &format!("kept-{cpus}"), cpus, 64);
+        let mut machine = with(kit, &format!("page-cache-{cpus}"), cpus, 64);
         if kit.leaves_out(&machine) {
             return Vec::new();
         }
         let tap = |kit: &Kit, machine: &mut Machine| kit.tap(machine, &words, 10 * MINUTE);
         kit.on_suites(&mut machine, tap)
-            .unwrap_or_else(|failure| vec![Check::hindered("kept", failure)])
+            .unwrap_or_else(|failure| vec![Check::hindered("page-cache", failure)])
     };
     [1, 4].into_iter().flat_map(run).collect()
 }

@@ -51,14 +51,14 @@ pub use tap::Check;
 use xtask::failure::{Failure, Result, USAGE};
 
 const HELP: &str = "\
-usage: cargo xtask test [--long [--minutes N]] [--only check|host|models|miri|guest] [--quick|--optimized]
+usage: cargo xtask test [--long [--minutes N]] [--only check|host|mutants|models|miri|guest] [--quick|--optimized]
                         [--since REV] [NAME...]
        cargo xtask test --mutants [--tenth SEED | --slice | NAME...]
 
 Runs everything that CI runs, or the named guest tests: on a kernel that is built quickly, but for those that
 count the instructions of the one that users have.
-Model checks and Miri are left out for rooms that are as they were when they passed (tests/passed.txt), but
-with --only or --long.
+Model checks, Miri and the quick mutants are left out for rooms that are as they were when they passed
+(tests/passed.txt), but with --only or --long.
 
   --long       repeats what is random or racy as often as a release wants it (200 rounds of load, twenty
                minutes of random calls on 1 CPU and on 4, or --minutes), and runs what takes long
@@ -73,7 +73,7 @@ with --only or --long.
 ";
 
 /// The parts of a run that `--only` names.
-const PARTS: &[&str] = &["check", "host", "models", "miri", "guest"];
+const PARTS: &[&str] = &["check", "host", "mutants", "models", "miri", "guest"];
 
 /// The words of the command line.
 #[derive(Clone, Default)]
@@ -97,7 +97,7 @@ pub struct Wishes {
 impl Wishes {
     /// Whether this part is to run.
     pub fn wants(&self, part: &str) -> bool {
-        let slow = part == "models" || part == "miri";
+        let slow = ["mutants", "models", "miri"].contains(&part);
         self.names.is_empty()
             && match &self.only {
                 Some(only) => only == part,
@@ -156,7 +156,7 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     }
     if planted {
         let choice = match (slice, seed) {
-            (true, _) => Choice::Slice,
+            (true, _) => Choice::Slice(mutants::rooms_of_slice()?),
             (false, Some(seed)) => Choice::Tenth(seed),
             (false, None) => Choice::Named(wishes.names),
         };

@@ -29,7 +29,7 @@ const NARROW: &[(&str, &[&str])] = &[
         "tty/",
         &["ptys", "session", "shell", "shell-smp", "jobs", "tools"],
     ),
-    ("file/src/p9/", &["shares", "order", "kept"]),
+    ("file/src/p9/", &["shares", "order", "page-cache"]),
     (
         "feedback/",
         &[

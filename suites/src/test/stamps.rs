@@ -1,9 +1,9 @@
 //! The rooms whose models passed: they need not be tried again.
 //!
 //! *Interface*: [`unless_passed`] runs checks of a room, unless they passed when the room, and all that it is
-//! made of, was as it is now. The file `tests/passed.txt` says so by a hash of the contents. The tool writes
-//! it, and it is committed with the change that it is about; so a new copy of the project tries only what
-//! changed.
+//! made of, was as it is now; [`Stamp`] serves checks of several rooms at once. The file `tests/passed.txt` says
+//! what passed by a hash of the contents, without comments. The tool writes it, and it is committed with the
+//! change that it is about; so a new copy of the project tries only what changed.
 
 use super::tap::Check;
 use serde_json::Value;
@@ -20,37 +20,77 @@ const COMMON: &[&str] = &[
     "rust-toolchain.toml",
     ".cargo",
     "scripts",
-    "suites/src/test/host_tests.rs",
     "suites/src/test/models.rs",
+    "tests/mutants/slice",
 ];
 
 /// Where it is written what passed: lines `KIND ROOM HASH`, sorted.
 const RECORD: &str = "tests/passed.txt";
 
-/// The checks of `room` by the means `kind`; none if they passed before, which is said, but when they are to
-/// be done `again`.
-pub fn unless_passed(
-    kind: &str,
-    room: &str,
-    again: bool,
-    checks: impl FnOnce() -> Result<Vec<Check>>,
-) -> Result<Vec<Check>> {
-    let now = contents(room)?;
-    if !again && passed(&record(), kind, room) == Some(now) {
-        println!("{kind}: {room} is as it was when it passed");
-        return Ok(Vec::new());
+/// A room as it is, before it is tried by some means.
+pub struct Stamp {
+    kind: &'static str,
+    /// The room's name.
+    pub room: String,
+    contents: u64,
+}
+
+impl Stamp {
+    /// Of `room`, unless it passed by the means `kind` as it is now. Then that is said, but not when it is to
+    /// be tried `again`.
+    ///
+    /// # Errors
+    /// Host failure when the room cannot be read.
+    pub fn unless_passed(kind: &'static str, room: &str, again: bool) -> Result<Option<Stamp>> {
+        let contents = contents(kind, room)?;
+        if !again && passed(&record(), kind, room) == Some(contents) {
+            println!("{kind}: {room} is as it was when it passed");
+            return Ok(None);
+        }
+        let room = room.to_owned();
+        Ok(Some(Stamp {
+            kind,
+            room,
+            contents,
+        }))
     }
-    let checks = checks()?;
-    // A change made meanwhile was not tried, or not all of it.
-    let same = contents(room)? == now;
-    if same && !checks.is_empty() && checks.iter().all(|check| check.good) {
+
+    /// The room passed: that is recorded, unless it was changed meanwhile.
+    ///
+    /// # Errors
+    /// Host failure when the record cannot be written.
+    pub fn pass(self) -> Result<()> {
+        if contents(self.kind, &self.room)? != self.contents {
+            return Ok(());
+        }
         // Two workers may have something to write.
         static WRITER: Mutex<()> = Mutex::new(());
         let _one = WRITER.lock().expect("no panic while held");
         let path = host::project().join(RECORD);
         let fresh = path.with_extension("new");
-        std::fs::write(&fresh, entered(&record(), kind, room, now)).context(fresh.display())?;
-        std::fs::rename(&fresh, &path).context(path.display())?;
+        let text = entered(&record(), self.kind, &self.room, self.contents);
+        std::fs::write(&fresh, text).context(fresh.display())?;
+        std::fs::rename(&fresh, &path).context(path.display())
+    }
+}
+
+/// The checks of `room` by the means `kind`; none if they passed before, which is said, but when they are to
+/// be done `again`.
+///
+/// # Errors
+/// Those of the checks, and of [`Stamp`].
+pub fn unless_passed(
+    kind: &'static str,
+    room: &str,
+    again: bool,
+    checks: impl FnOnce() -> Result<Vec<Check>>,
+) -> Result<Vec<Check>> {
+    let Some(stamp) = Stamp::unless_passed(kind, room, again)? else {
+        return Ok(Vec::new());
+    };
+    let checks = checks()?;
+    if !checks.is_empty() && checks.iter().all(|check| check.good) {
+        stamp.pass()?;
     }
     Ok(checks)
 }
@@ -79,8 +119,19 @@ fn entered(record: &str, kind: &str, room: &str, hash: u64) -> String {
     lines.join("\n") + "\n"
 }
 
+/// The version of the compiler that the means `kind` uses. Miri is part of a nightly one; where there is none,
+/// nothing passes.
+fn compiler(kind: &str) -> Result<String> {
+    let mut command = Command::new("rustc");
+    if kind != "miri" {
+        return host::command_output(command.arg("--version"));
+    }
+    command.args(["+nightly", "--version"]);
+    Ok(host::command_output(&mut command).unwrap_or_default())
+}
+
 /// A hash of all that `room` is made of, the compiler included.
-fn contents(room: &str) -> Result<u64> {
+fn contents(kind: &str, room: &str) -> Result<u64> {
     let text = host::command_output(host::cargo().args([
         "metadata",
         "--format-version",
@@ -89,7 +140,7 @@ fn contents(room: &str) -> Result<u64> {
         "--offline",
     ]))?;
     let metadata = serde_json::from_str(&text).context("cargo metadata")?;
-    let compiler = host::command_output(Command::new("rustc").arg("--version"))?;
+    let compiler = compiler(kind)?;
     let mut list = Command::new("git");
     list.args([
         "ls-files",
@@ -110,11 +161,22 @@ fn contents(room: &str) -> Result<u64> {
         // One that is deleted but still listed is no part of it.
         if let Ok(bytes) = std::fs::read(host::project().join(&file)) {
             hash.add(file.as_bytes());
+            let bytes = without_comments(&file, bytes);
             hash.add(&bytes.len().to_le_bytes());
             hash.add(&bytes);
         }
     }
     Ok(hash.0)
+}
+
+/// A file without what is no part of any model: in Rust, lines that are only a comment.
+fn without_comments(file: &str, bytes: Vec<u8>) -> Vec<u8> {
+    if !file.ends_with(".rs") {
+        return bytes;
+    }
+    let code = |line: &&[u8]| !line.trim_ascii_start().starts_with(b"//");
+    let lines: Vec<_> = bytes.split(|byte| *byte == b'\n').filter(code).collect();
+    lines.join(&b'\n')
 }
 
 /// The hash of Fowler, Noll and Vo (FNV-1a, 64 bits): the same on every machine and with every compiler.
@@ -184,6 +246,14 @@ mod tests {
         assert_eq!(passed(&text, "models", "sync"), Some(9));
         assert_eq!(passed(&text, "miri", "sync"), Some(7));
         assert_eq!(text.lines().count(), 2);
+    }
+
+    #[test]
+    fn a_comment_is_no_part_of_a_model() {
+        let text = b"/// What it does.\nfn f() {\n    // Why.\n    g(); // and so on\n}\n";
+        let code = without_comments("sync/src/a.rs", text.to_vec());
+        assert_eq!(code, b"fn f() {\n    g(); // and so on\n}\n");
+        assert_eq!(without_comments("Cargo.toml", text.to_vec()), text);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Instant;
 use xtask::failure::{Context, Failure, HOST, Result, USAGE};
 use xtask::host;
 
@@ -66,10 +67,12 @@ pub fn main(words: Vec<OsString>) -> Result<i32> {
     host::need_target()?;
     let (mut passed, mut failed) = (0, 0);
     for (name, step) in STEPS.iter().filter(|(name, _)| asked(name)) {
+        let start = Instant::now();
         let faults = step()?;
         println!(
-            "check {name}: {}",
-            if faults.is_empty() { "ok" } else { "FAILED" }
+            "check {name}: {}, {:.1} s",
+            if faults.is_empty() { "ok" } else { "FAILED" },
+            start.elapsed().as_secs_f64()
         );
         for fault in &faults {
             println!("  {fault}");
@@ -182,54 +185,77 @@ fn clippy_host() -> Result<Vec<String>> {
 const FALLIBLE: &[&str] = &[
     "quaject", "vm", "thread", "account", "file", "process", "tty", "procfs", "sound", "linux",
 ];
-const FALLIBLE_LINTS: &[&str] = &["disallowed_methods", "disallowed_macros"];
+const FALLIBLE_LINTS: &[&str] = &["clippy::disallowed_methods", "clippy::disallowed_macros"];
 
 /// Rooms in which programs decide: an error is a value there, and nothing panics.
 const WITHOUT_PANIC: &[&str] = &[
     "account", "file", "process", "tty", "procfs", "sound", "linux",
 ];
 const WITHOUT_PANIC_LINTS: &[&str] = &[
-    "unwrap_used",
-    "expect_used",
-    "panic",
-    "unreachable",
-    "todo",
-    "unimplemented",
+    "clippy::unwrap_used",
+    "clippy::expect_used",
+    "clippy::panic",
+    "clippy::unreachable",
+    "clippy::todo",
+    "clippy::unimplemented",
 ];
 
+/// The lints of some rooms only, and the rooms.
+const STRICT: &[(&[&str], &[&str])] = &[
+    (FALLIBLE, FALLIBLE_LINTS),
+    (WITHOUT_PANIC, WITHOUT_PANIC_LINTS),
+];
+
+/// All lints in one pass, since each pass compiles every room: what a lint says of a room that it is not for is
+/// left out afterwards.
 fn clippy_kernel() -> Result<Vec<String>> {
-    let kernel = [
+    let mut command = host::cargo();
+    command.args([
         "clippy",
         "--quiet",
         "--release",
         "--target",
         host::KERNEL_TARGET,
-    ];
-    let mut all = kernel.to_vec();
-    all.push("--workspace");
+        "--message-format=json",
+        "--keep-going",
+        "--workspace",
+    ]);
     for package in ["xtask", "checks", "suites", "music"] {
-        all.extend(["--exclude", package]);
+        command.args(["--exclude", package]);
     }
-    all.extend(["--", "-D", "warnings"]);
-    let mut faults = cargo(&all, &[])?;
-    let strict = [
-        (FALLIBLE, FALLIBLE_LINTS),
-        (WITHOUT_PANIC, WITHOUT_PANIC_LINTS),
-    ];
-    for (rooms, lints) in strict {
-        let lints: Vec<_> = lints.iter().map(|lint| format!("clippy::{lint}")).collect();
-        let mut words = kernel.to_vec();
-        words.push("--no-deps");
-        for room in rooms {
-            words.extend(["--package", room]);
-        }
-        words.push("--");
-        for lint in &lints {
-            words.extend(["-D", lint]);
-        }
-        faults.extend(cargo(&words, &[])?);
+    command.arg("--");
+    for lint in STRICT.iter().flat_map(|(_, lints)| *lints) {
+        command.args(["-W", lint]);
+    }
+    let output = command.output().context("cannot start cargo")?;
+    let mut faults: Vec<_> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter_map(|message| lint_fault(&message))
+        .collect();
+    if faults.is_empty() && !output.status.success() {
+        faults = String::from_utf8_lossy(&output.stderr)
+            .lines()
+            .map(str::to_owned)
+            .collect();
     }
     Ok(faults)
+}
+
+/// What one of cargo's messages finds fault with, as the compiler words it.
+fn lint_fault(message: &serde_json::Value) -> Option<String> {
+    let room = message["target"]["name"].as_str()?;
+    let found = &message["message"];
+    let rendered = found["rendered"].as_str()?;
+    let concerned = match found["code"]["code"].as_str() {
+        Some(lint) => STRICT
+            .iter()
+            .filter(|(_, lints)| lints.contains(&lint))
+            .all(|(rooms, _)| rooms.contains(&room)),
+        // The number of warnings is one, too.
+        None => found["level"] == "error",
+    };
+    concerned.then(|| rendered.to_owned())
 }
 
 fn documentation() -> Result<Vec<String>> {
@@ -334,4 +360,35 @@ fn fuzzed_calls() -> Result<Vec<String>> {
         return Ok(vec![format!("{} has no calls", fuzzed::CALLS)]);
     }
     Ok(fuzzed::faults(&answered, &fuzzed::known(&table)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_lint_of_some_rooms_concerns_only_them() {
+        let message = |room: &str, lint: &str| {
+            json!({
+                "target": {"name": room},
+                "message": {"rendered": "a fault", "code": {"code": lint}}
+            })
+        };
+        let fault = |room, lint| lint_fault(&message(room, lint)).is_some();
+        assert!(fault("file", "clippy::unwrap_used"));
+        assert!(!fault("vm", "clippy::unwrap_used"));
+        assert!(fault("vm", "clippy::disallowed_methods"));
+        assert!(!fault("sync", "clippy::disallowed_methods"));
+        assert!(fault("sync", "clippy::needless_return"));
+        let without_lint = |level: &str| {
+            json!({
+                "target": {"name": "sync"},
+                "message": {"rendered": "a fault", "code": null, "level": level}
+            })
+        };
+        assert!(lint_fault(&without_lint("error")).is_some());
+        assert!(lint_fault(&without_lint("warning")).is_none());
+        assert!(lint_fault(&json!({"reason": "build-finished", "success": true})).is_none());
+    }
 }

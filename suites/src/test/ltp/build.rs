@@ -14,8 +14,6 @@ use xtask::host::{self, Need};
 
 /// Where the cases' sources are, below the tree.
 const SOURCES: [&str; 2] = ["testcases/kernel/syscalls", "testcases/kernel/ipc/pipeio"];
-/// Says that a folder is built.
-const STAMP: &str = ".built";
 
 const TOOLS: [Need; 8] = [
     Need {
@@ -81,7 +79,7 @@ impl Tree {
             eprintln!("xtask: unpacking and configuring {}", archive.display());
             let mut tar = Command::new("tar");
             host::run_quietly(tar.arg("-C").arg(&dir).arg("-xf").arg(&archive))?;
-            let script = "make autotools && ./configure CFLAGS=-O1 'LDFLAGS=-static -s' \
+            let script = "make autotools && ./configure CFLAGS=-O0 'LDFLAGS=-static -s' \
                           --without-numa --without-tirpc --disable-metadata";
             logged(Command::new("sh").args(["-c", script]), &top)?;
         }
@@ -110,34 +108,39 @@ impl Tree {
             .collect())
     }
 
-    /// The folders that have the sources of these commands' programs.
-    fn folders(&self, commands: &[&str]) -> BTreeSet<PathBuf> {
-        let mut folders = BTreeSet::new();
+    /// The folders that have the sources of these commands' programs, each with the programs.
+    fn folders<'a>(&self, commands: &[&'a str]) -> BTreeMap<PathBuf, BTreeSet<&'a str>> {
+        let mut folders = BTreeMap::<_, BTreeSet<_>>::new();
         for command in commands {
-            let program = command.split_whitespace().next().unwrap_or_default();
+            let program = first(command);
             let bare = program.trim_end_matches("_16").trim_end_matches("_64");
             if let Some(dirs) = self.sources.get(program).or_else(|| self.sources.get(bare)) {
-                folders.extend(dirs.iter().cloned());
+                for dir in dirs {
+                    folders.entry(dir.clone()).or_default().insert(program);
+                }
                 continue;
             }
             // Its makefile gives it another name: it stands in the folder of the call.
             let call = bare.trim_end_matches(|letter: char| letter.is_ascii_digit());
-            let makefile = self.top.join(SOURCES[0]).join(call);
-            folders.extend(makefile.join("Makefile").exists().then_some(makefile));
+            let folder = self.top.join(SOURCES[0]).join(call);
+            if folder.join("Makefile").exists() {
+                folders.entry(folder).or_default().insert(program);
+            }
         }
         folders
     }
 
-    /// Makes what these commands need and what is not made yet.
+    /// Makes what these commands need and what is not made yet. `all` has the commands of all cases: a program
+    /// of none of them may be one that the cases of its folder start, and is made with them.
     ///
     /// # Errors
-    /// Host failure when the library cannot be made. A folder that cannot be made is named, and its cases
+    /// Host failure when the library cannot be made. A program that cannot be made is named, and its cases
     /// fail.
-    pub fn build(&self, commands: &[&str]) -> Result<()> {
-        let all = self.folders(commands);
-        let missing: Vec<_> = all
+    pub fn build(&self, commands: &[&str], all: &BTreeMap<String, String>) -> Result<()> {
+        let missing: Vec<_> = self
+            .folders(commands)
             .into_iter()
-            .filter(|dir| !dir.join(STAMP).exists())
+            .filter(|(dir, programs)| !programs.iter().all(|name| dir.join(name).exists()))
             .collect();
         if missing.is_empty() {
             return Ok(());
@@ -152,16 +155,38 @@ impl Tree {
         eprintln!("xtask: building the library of LTP (build/ltp/make.log)");
         logged(&mut make("lib"), &self.top)?;
         logged(&mut make("libs"), &self.top)?;
-        for (count, dir) in missing.iter().enumerate() {
+        let cases: BTreeSet<_> = all.values().map(|command| first(command)).collect();
+        for (count, (dir, programs)) in missing.iter().enumerate() {
             if count % 20 == 0 {
                 eprintln!("xtask: building LTP, folder {count} of {}", missing.len());
             }
-            if logged(&mut make(&dir.to_string_lossy()), &self.top).is_err() {
+            let started = self.started_by_cases(dir, &cases);
+            let mut some = make(&dir.to_string_lossy());
+            let made = logged(some.args(programs).args(started), &self.top);
+            let absent = |name: &&&str| !dir.join(name).exists();
+            if let Some(name) = programs.iter().find(absent)
+                && logged(&mut make(&dir.to_string_lossy()), &self.top).is_err()
+                && absent(&name)
+            {
+                eprintln!("xtask: {name} of {} cannot be built", dir.display());
+            } else if made.is_err() {
                 eprintln!("xtask: not all of {} can be built", dir.display());
             }
-            std::fs::write(dir.join(STAMP), "").context(dir.display())?;
         }
         Ok(())
+    }
+
+    /// The programs in `dir` that are none of the `cases`.
+    fn started_by_cases(&self, dir: &Path, cases: &BTreeSet<&str>) -> Vec<&str> {
+        let here = self.sources.iter().filter(|(_, dirs)| dirs.contains(dir));
+        here.map(|(name, _)| name.as_str())
+            .filter(|name| !cases.contains(name))
+            .filter(|name| {
+                // A part of other programs has no beginning of its own.
+                let text = std::fs::read(dir.join(name).with_extension("c")).unwrap_or_default();
+                String::from_utf8_lossy(&text).contains(" main(")
+            })
+            .collect()
     }
 
     /// Files that these commands run or may want: their programs, and what else in the same folders is no
@@ -174,14 +199,10 @@ impl Tree {
         commands: &[&str],
         all: &BTreeMap<String, String>,
     ) -> Result<Vec<PathBuf>> {
-        let first = |command: &str| command.split_whitespace().next().map(str::to_owned);
-        let wanted: BTreeSet<_> = commands
-            .iter()
-            .filter_map(|command| first(command))
-            .collect();
-        let cases: BTreeSet<_> = all.values().filter_map(|command| first(command)).collect();
+        let wanted: BTreeSet<_> = commands.iter().map(|command| first(command)).collect();
+        let cases: BTreeSet<_> = all.values().map(|command| first(command)).collect();
         let mut found = Vec::new();
-        for dir in self.folders(commands) {
+        for dir in self.folders(commands).into_keys() {
             each_file(&dir, &mut |path| {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let plain = path.extension().is_none_or(|end| end == "sh");
@@ -193,6 +214,11 @@ impl Tree {
         }
         Ok(found)
     }
+}
+
+/// The program of a command.
+fn first(command: &str) -> &str {
+    command.split_whitespace().next().unwrap_or_default()
 }
 
 fn sources(top: &Path) -> Result<BTreeMap<String, BTreeSet<PathBuf>>> {

@@ -133,7 +133,7 @@ fn of_ltp(mut asked: Asked) -> Result<i32> {
         names = Expected::read()?.wanted(true);
     }
     let cases = cases(&all, &names);
-    tree.build(&commands(&cases))?;
+    tree.build(&commands(&cases), &all)?;
     suite.build(&commands(&cases))?;
     let part = if asked.posix { "-posix" } else { "" };
     judged(&asked, &Programs { tree, all }, &cases, part)
@@ -250,7 +250,7 @@ fn suite(kit: &Kit) -> Result<Vec<Check>> {
     let mut all = tree.commands()?;
     all.extend(suite.commands());
     let cases = cases(&all, &expected.wanted(kit.long));
-    tree.build(&commands(&cases))?;
+    tree.build(&commands(&cases), &all)?;
     suite.build(&commands(&cases))?;
     let on = On::Synthesis(kit.kernel().to_owned());
     let tell = kept("synthesis", kit.long)?;

@@ -205,15 +205,17 @@ impl Copy {
         kernel::build_elsewhere(&self.root, &self.target("kernel"))
     }
 
-    /// `cargo` for its tests on the host; `kind` names the folder for what it builds.
-    pub fn cargo(&self, kind: &str) -> Command {
+    /// `cargo` for its tests on the host. What it builds stands beside what the project builds, which has the
+    /// same libraries; with `kind` in a folder of its own.
+    pub fn cargo(&self, kind: Option<&str>) -> Command {
         let mut command = host::cargo();
         command.current_dir(&self.root);
-        command.env("CARGO_TARGET_DIR", self.target(kind));
+        let target = kind.map_or_else(|| host::project().join("target"), |kind| self.target(kind));
+        command.env("CARGO_TARGET_DIR", target);
         command
     }
 
-    /// The folder for what is built of `kind`.
+    /// A folder for what is made of `kind`.
     pub fn target(&self, kind: &str) -> PathBuf {
         self.root.with_extension(kind)
     }

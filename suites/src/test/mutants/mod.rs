@@ -1,8 +1,8 @@
 //! `cargo xtask test --mutants`: small bugs are planted in a copy of the source, and the suites have to
 //! notice.
 //!
-//! *Interface*: `main` runs those that are named, or all; `show_faults` is what `cargo xtask check mutants`
-//! shows.
+//! *Interface*: `main` runs those of a [`Choice`]; [`rooms_of_slice`] are the rooms that a quick one asks;
+//! `show_faults` is what `cargo xtask check mutants` shows.
 
 mod copy;
 mod list;
@@ -59,15 +59,29 @@ pub enum Choice {
     Named(Vec<String>),
     /// A tenth, another for each seed.
     Tenth(u64),
-    /// The fixed few of `tests/mutants/slice`, by what runs on the host.
-    Slice,
+    /// The fixed few of `tests/mutants/slice`, by what runs on the host: those that ask one of these rooms.
+    Slice(BTreeSet<String>),
+}
+
+/// The rooms that the quick slice asks.
+pub fn rooms_of_slice() -> Result<BTreeSet<String>> {
+    let all = list::read()?;
+    let slice = list::slice(&all)?;
+    let chosen = all.iter().filter(|mutant| slice.contains(&mutant.name));
+    Ok(chosen.flat_map(rooms_asked).map(str::to_owned).collect())
+}
+
+/// The rooms whose tests on the host, or models, a mutant asks.
+fn rooms_asked(mutant: &Mutant) -> impl Iterator<Item = &str> {
+    let on_host = mutant.suites.iter().filter_map(|suite| Kind::of(suite));
+    on_host.map(|(_, tests)| parts(tests).0)
 }
 
 impl Choice {
     /// Those of `all` that are chosen, with their numbers, and only the suites that are to be asked.
     fn of(&self, all: &[Mutant]) -> Result<Vec<(usize, Mutant)>> {
         let slice = match self {
-            Choice::Slice => list::slice(all)?,
+            Choice::Slice(_) => list::slice(all)?,
             _ => BTreeSet::new(),
         };
         let wanted = |mutant: &Mutant| match self {
@@ -76,11 +90,13 @@ impl Choice {
                 names.is_empty() || names.iter().any(begins)
             }
             Choice::Tenth(seed) => scattered(&mutant.name, *seed).is_multiple_of(10),
-            Choice::Slice => slice.contains(&mutant.name),
+            Choice::Slice(rooms) => {
+                slice.contains(&mutant.name) && rooms_asked(mutant).any(|room| rooms.contains(room))
+            }
         };
         let mut chosen: Vec<_> = (1..).zip(all.iter().cloned()).collect();
         chosen.retain(|(_, mutant)| wanted(mutant));
-        if matches!(self, Choice::Slice) {
+        if matches!(self, Choice::Slice(_)) {
             for (_, mutant) in &mut chosen {
                 mutant.suites.retain(|suite| Kind::of(suite).is_some());
             }

@@ -3,6 +3,7 @@
 //! *Interface*: [`HostTests::run`]; [`Kind::of`] reads the name of a suite. [`HostTests::expect`] names rooms
 //! that will be asked: they are built together. A run without a mutant tells how long each program takes.
 
+use super::super::host_tests::test_program;
 use super::super::models::{LOOM, models_of};
 use super::copy::Copy;
 use rustix::process::{Pid, Signal, kill_process};
@@ -45,13 +46,6 @@ impl Kind {
         let host = suite.strip_prefix("host:").map(|tests| (Kind::Host, tests));
         let models = || suite.strip_prefix("models:");
         host.or_else(|| models().map(|tests| (Kind::Models, tests)))
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Kind::Host => "host",
-            Kind::Models => "models",
-        }
     }
 }
 
@@ -142,7 +136,8 @@ type Built = std::result::Result<BTreeMap<String, Vec<Program>>, String>;
 
 /// Builds the tests of `rooms`, of each its own first.
 fn build(copy: &Copy, kind: Kind, rooms: &BTreeSet<&str>) -> Result<Built> {
-    let mut cargo = copy.cargo(kind.name());
+    let own_folder = (kind == Kind::Models).then_some("models");
+    let mut cargo = copy.cargo(own_folder);
     cargo.args(["test", "--no-run", "--message-format=json"]);
     for room in rooms {
         cargo.args(["--package", room]);
@@ -188,13 +183,10 @@ fn error(line: &str) -> Option<String> {
 /// `tests/`.
 fn program(line: &str) -> Option<(bool, Program)> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
-    if message["profile"]["test"] != true {
-        return None;
-    }
-    let manifest = PathBuf::from(message["manifest_path"].as_str()?);
+    let (directory, path) = test_program(&message)?;
     let program = Program {
-        path: message["executable"].as_str()?.into(),
-        directory: manifest.parent()?.to_path_buf(),
+        path,
+        directory,
         took: Mutex::new(None),
     };
     Some((message["target"]["kind"][0] != "test", program))

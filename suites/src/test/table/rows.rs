@@ -71,7 +71,7 @@ pub const TESTS: &[Test] = &[
         how: How::Own(players::run),
     },
     Test {
-        name: "kept",
+        name: "page-cache",
         about: "cached files larger than memory beside a model, with delays and errors, on 1 and 4 CPUs",
         how: How::Own(guest::kept),
     },
@@ -120,9 +120,9 @@ pub const TESTS: &[Test] = &[
         how: How::Boots(&[boot("calls-files", &["/tests/calls-files-glibc"])]),
     },
     Test {
-        name: "looks",
+        name: "metadata",
         about: "what is said of files by every way to ask, and lists of directories, on 1 and 4 CPUs",
-        how: How::Boots(&[boot("looks", &["/tests/looks-glibc"])]),
+        how: How::Boots(&[boot("metadata", &["/tests/metadata-glibc"])]),
     },
     Test {
         name: "calls-signals",
@@ -151,8 +151,8 @@ pub const TESTS: &[Test] = &[
                 &["/tests/as-musl", "1000", "/tests/calls-files-glibc"],
             ),
             as_user(
-                "user-looks",
-                &["/tests/as-musl", "1000", "/tests/looks-glibc"],
+                "user-metadata",
+                &["/tests/as-musl", "1000", "/tests/metadata-glibc"],
             ),
             as_user(
                 "user-calls-signals",
@@ -175,8 +175,8 @@ pub const TESTS: &[Test] = &[
                 &["/tests/as-musl", "1000", "/tests/timers-glibc"],
             ),
             as_user(
-                "user-tables",
-                &["/tests/as-musl", "1000", "/tests/tables-musl"],
+                "user-fdtables",
+                &["/tests/as-musl", "1000", "/tests/fdtables-musl"],
             ),
             as_user(
                 "user-trace",
@@ -202,9 +202,9 @@ pub const TESTS: &[Test] = &[
         ]),
     },
     Test {
-        name: "tables",
+        name: "fdtables",
         about: "threads that fight for descriptors, and others who look, on 1 and 4 CPUs",
-        how: How::Boots(&[boot("tables", &["/tests/tables-musl"])]),
+        how: How::Boots(&[boot("fdtables", &["/tests/fdtables-musl"])]),
     },
     Test {
         name: "roots",
@@ -278,9 +278,9 @@ pub const TESTS: &[Test] = &[
         how: How::Boots(&[boot("leases", &["/tests/leases-glibc"])]),
     },
     Test {
-        name: "many",
+        name: "many-fds",
         about: "descriptors by the ten thousand, and the highest numbers, on 1 and 4 CPUs",
-        how: How::Boots(&[boot("many", &["/tests/many-glibc"]).mebibytes(1024)]),
+        how: How::Boots(&[boot("many-fds", &["/tests/many-fds-glibc"]).mebibytes(1024)]),
     },
     Test {
         name: "futexes",
@@ -430,14 +430,17 @@ pub const TESTS: &[Test] = &[
         how: How::Boots(&[boot("quajects", &["/tests/quajects-glibc"])]),
     },
     Test {
-        name: "cached",
+        name: "cached-operations",
         about: "procedures that programs call by numbers of their own, on 1 and 4 CPUs",
-        how: How::Boots(&[boot("cached", &["/tests/cached-glibc"])]),
+        how: How::Boots(&[boot(
+            "cached-operations",
+            &["/tests/cached-operations-glibc"],
+        )]),
     },
     Test {
-        name: "handles",
+        name: "file-handles",
         about: "handles of files, whiteouts, sealed files that are made empty, on 1 and 4 CPUs",
-        how: How::Boots(&[boot("handles", &["/tests/handles-glibc"])]),
+        how: How::Boots(&[boot("file-handles", &["/tests/file-handles-glibc"])]),
     },
     Test {
         name: "mappings",
@@ -445,14 +448,14 @@ pub const TESTS: &[Test] = &[
         how: How::Boots(&[boot("mappings", &["/tests/mappings-glibc"]).mebibytes(256)]),
     },
     Test {
-        name: "operations",
+        name: "positional-io",
         about: "positional and vectored calls by routines of their own beside changes of all that they assume, on 1 and 4 CPUs",
-        how: How::Boots(&[boot("operations", &["/tests/operations-glibc"])]),
+        how: How::Boots(&[boot("positional-io", &["/tests/positional-io-glibc"])]),
     },
     Test {
-        name: "memories",
+        name: "memfds",
         about: "sealed files, memory of other processes, what mappings promise, on 1 and 4 CPUs",
-        how: How::Boots(&[boot("memories", &["/tests/memories-glibc"])]),
+        how: How::Boots(&[boot("memfds", &["/tests/memfds-glibc"])]),
     },
     Test {
         name: "mqueues",
@@ -460,10 +463,10 @@ pub const TESTS: &[Test] = &[
         how: How::Boots(&[boot("mqueues", &["/tests/mqueues-glibc"])]),
     },
     Test {
-        name: "advices",
+        name: "madvise",
         about: "advice about memory: what a child has, what is given up, another's memory, which pages are there, on 1 and 4 CPUs",
         how: How::Boots(&[
-            boot("advices", &["/tests/advices-glibc"]),
+            boot("madvise", &["/tests/madvise-glibc"]),
             boot("pagemaps", &["/tests/pagemaps-glibc"]),
         ]),
     },
@@ -472,7 +475,7 @@ pub const TESTS: &[Test] = &[
         about: "sizes of pipes, packets, moves between pipes, files, sockets, memory, on 1 and 4 CPUs",
         how: How::Boots(&[
             boot("splices", &["/tests/splices-glibc"]),
-            boot("packets", &["/tests/packets-glibc"]),
+            boot("pipe-packets", &["/tests/pipe-packets-glibc"]),
         ]),
     },
     Test {
@@ -501,16 +504,16 @@ pub const TESTS: &[Test] = &[
         how: How::Boots(&[boot("polls", &["/tests/polls-glibc"])]),
     },
     Test {
-        name: "figures",
+        name: "sysfs",
         about: "/proc and /sys about processors, memory, devices and processes, on 1 and 4 CPUs",
-        how: How::Boots(&[boot("figures", &["/tests/figures-glibc"])]),
+        how: How::Boots(&[boot("sysfs", &["/tests/sysfs-glibc"])]),
     },
     Test {
-        name: "texts",
+        name: "procfs-reads",
         about: "texts of /proc, however long and however they are read, on 1 and 4 CPUs",
         how: How::Boots(&[
-            boot("texts", &["/tests/texts-musl"]),
-            boot("texts-huge", &["/tests/texts-musl", "huge"])
+            boot("procfs-reads", &["/tests/procfs-reads-musl"]),
+            boot("procfs-reads-huge", &["/tests/procfs-reads-musl", "huge"])
                 .cpus(&[1])
                 .mebibytes(256),
         ]),
@@ -647,9 +650,9 @@ pub const TESTS: &[Test] = &[
             .mebibytes(32)]),
     },
     Test {
-        name: "chosen",
+        name: "oom-score",
         about: "oom_score_adj and oom_score: who ends when memory is out, on 1 and 4 CPUs",
-        how: How::Boots(&[boot("chosen", &["/tests/chosen-glibc"])]),
+        how: How::Boots(&[boot("oom-score", &["/tests/oom-score-glibc"])]),
     },
     Test {
         name: "scarce",
@@ -657,12 +660,12 @@ pub const TESTS: &[Test] = &[
         how: How::Own(guest::scarce),
     },
     Test {
-        name: "lists",
+        name: "refused-tasks",
         about: "many children and many threads of one process, each question for memory refused in turn, on 1 and 4 CPUs",
         // With less memory no process may have so many that a list of them is longer than a page.
         how: How::Boots(&[
-            boot("lists", &["/tests/lists-glibc"]).mebibytes(256),
-            boot("lengths", &["/tests/lengths-glibc"]).mebibytes(256),
+            boot("refused-tasks", &["/tests/refused-tasks-glibc"]).mebibytes(256),
+            boot("refused-lengths", &["/tests/refused-lengths-glibc"]).mebibytes(256),
         ]),
     },
     Test {
