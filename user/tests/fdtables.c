@@ -20,7 +20,7 @@
 
 #define THREADS 4
 #define LETTERS 8
-#define ROUNDS 400
+#define ROUNDS repeats(400)
 #define COMMON 900
 #define COMMONS 3
 
@@ -435,7 +435,7 @@ static void *copier(void *me)
     if (me != 0)
         return parter();
     long wrong = 0;
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0; round < repeats(400); round++) {
         int status = -1;
         pid_t child = fork();
         if (child == 0) {

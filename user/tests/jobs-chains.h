@@ -68,7 +68,7 @@ static void late_children(void)
     int survivors = 0;
     started = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     signalled = started + 1;
-    for (int turn = 0; turn < 400 && survivors == 0; turn++) {
+    for (int turn = 0; turn < repeats(400) && survivors == 0; turn++) {
         int fds[2];
         if (pipe(fds))
             break;
@@ -103,7 +103,7 @@ static void groups_of_reaped(void)
     pthread_t thread;
     looked_for = getpid();
     pthread_create(&thread, 0, look_for_groups, 0);
-    for (int turn = 0; turn < 4000; turn++) {
+    for (int turn = 0; turn < repeats(4000); turn++) {
         pid_t child = fork();
         if (child == 0)
             _exit(0);
@@ -118,7 +118,7 @@ static void groups_of_reaped(void)
 static void chains(void)
 {
     int killed_all = 1, none_left = 1;
-    for (int turn = 0; turn < 300 && killed_all && none_left; turn++) {
+    for (int turn = 0; turn < repeats(300) && killed_all && none_left; turn++) {
         int fds[2];
         char first;
         if (pipe(fds))

@@ -155,7 +155,7 @@ static void runs_on(void)
         for (;;)
             ++*count;
     int rounds = 0;
-    for (int moved = 1; moved && rounds < 500; rounds += moved) {
+    for (int moved = 1; moved && rounds < repeats(500); rounds += moved) {
         kill(child, SIGSTOP);
         for (volatile int i = rounds * 37 % 3000; i > 0; i--)
             ;
@@ -165,7 +165,7 @@ static void runs_on(void)
             usleep(1000);
         moved = *count != before;
     }
-    equal(rounds, 500, "SIGCONT after SIGSTOP is not lost");
+    equal(rounds, repeats(500), "SIGCONT after SIGSTOP is not lost");
     kill(child, SIGKILL);
     status_of(child);
     munmap((void *)count, 4096);
@@ -194,7 +194,7 @@ static void stops_all(void)
             pthread_join(threads[i], 0);
     }
     int rounds = 0, status;
-    for (int good = 1; good && rounds < 500; rounds += good) {
+    for (int good = 1; good && rounds < repeats(500); rounds += good) {
         usleep(rounds * 7919 % 2000);
         kill(child, SIGSTOP);
         good = 0;
@@ -205,7 +205,7 @@ static void stops_all(void)
         }
         kill(child, SIGCONT);
     }
-    equal(rounds, 500, "a process that makes threads stops");
+    equal(rounds, repeats(500), "a process that makes threads stops");
     kill(child, SIGKILL);
     status_of(child);
 }
@@ -318,7 +318,7 @@ static void parent_death(void)
 /* Two processes that only wake each other leave the CPU to one that computes, in every tenth of a second. */
 static void fairness(void)
 {
-    enum { WINDOWS = 20 };
+    const int windows = repeats(20);
     volatile uint64_t *count = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int there[2], back[2];
     char byte = 0;
@@ -339,7 +339,7 @@ static void fairness(void)
             }
     int starved = 0;
     uint64_t before[2] = {0, 0};
-    for (int window = 0; window < WINDOWS; window++) {
+    for (int window = 0; window < windows; window++) {
         struct timespec tenth = {0, 100000000};
         nanosleep(&tenth, 0);
         for (int i = 0; i < 2; i++) {

@@ -2,7 +2,8 @@
  *
  * Interface: check(condition, name), equal(actual, expected, name) and fails(call, errno, name) print
  * `ok N name` or `not ok N name`. run_groups() runs the groups of checks that the arguments name. done()
- * prints the plan and gives the exit status.
+ * prints the plan and gives the exit status. repeats(n) says how often to try what goes wrong by chance: n times
+ * with the variable LONG, which a long run of the suites sets, else a quarter of that.
  */
 #ifndef TAP_H
 #define TAP_H
@@ -59,6 +60,8 @@ static inline int done(void)
     fflush(stdout);
     return tap_failed != 0;
 }
+
+static inline int repeats(int n) { return getenv("LONG") ? n : (n + 3) / 4; }
 
 struct group {
     const char *name;

@@ -385,7 +385,7 @@ static void *turns(void *of)
     enum { TURNS = 3000, MOST = 1000000 };
     pid_t child = *(pid_t *)of;
     time_t end = time(0) + CONTEST;
-    for (int turn = 0; turn < TURNS && time(0) < end; turn++) {
+    for (int turn = 0; turn < repeats(TURNS) && time(0) < end; turn++) {
         int status = 0, looks = 0;
         while (ptrace(PTRACE_SEIZE, child, 0, 0)) {
             if (looks++ == MOST)
@@ -488,7 +488,7 @@ static void former(void)
     }
     int touched = 0;
     time_t end = time(0) + CONTEST;
-    for (int round = 0; round < ROUNDS && !touched && time(0) < end; round++) {
+    for (int round = 0; round < repeats(ROUNDS) && !touched && time(0) < end; round++) {
         while (ptrace(PTRACE_SEIZE, contended, 0, 0))
             sched_yield();
         ptrace(PTRACE_INTERRUPT, contended, 0, 0);
@@ -514,7 +514,7 @@ static void orphans(void)
     volatile int *told = shared();
     int left = 0;
     time_t end = time(0) + CONTEST;
-    for (int round = 0; round < ROUNDS && !left && time(0) < end; round++) {
+    for (int round = 0; round < repeats(ROUNDS) && !left && time(0) < end; round++) {
         told[0] = told[1] = 0;
         fflush(stdout);
         pid_t parent = fork();
@@ -575,7 +575,7 @@ static void endings(void)
     }
     int lost = 0;
     time_t end = time(0) + CONTEST;
-    for (int round = 1; round <= ROUNDS && !lost && time(0) < end; round++) {
+    for (int round = 1; round <= repeats(ROUNDS) && !lost && time(0) < end; round++) {
         told[1] = 0;
         told[0] = round;
         while (!told[1])

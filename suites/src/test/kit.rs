@@ -410,6 +410,11 @@ impl Kit {
         made.inspect_err(|_| self.hindered.store(true, Ordering::Relaxed))
     }
 
+    /// The variables that programs find: in a long run they make all their repeats (`tap.h`, `repeats`).
+    fn environment(&self) -> Vec<String> {
+        self.long.then(|| "LONG=1".to_owned()).into_iter().collect()
+    }
+
     fn new_root(command: &[&str]) -> Result<Root> {
         let mut root = Root::new(None)?;
         for (from, to) in [("tests/guest", "/tests"), ("tests/fuzz", "/tests/fuzz")] {
@@ -461,7 +466,7 @@ impl Kit {
         streams: Streams,
     ) -> Result<Running> {
         let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
-        let archive = root.finish(self.tables.clone(), &command, &[]);
+        let archive = root.finish(self.tables.clone(), &command, &self.environment());
         Running::start(machine, &archive, streams)
             .inspect_err(|_| self.hindered.store(true, Ordering::Relaxed))
     }
@@ -504,7 +509,7 @@ impl Kit {
             return Err(Failure::new(HOST, "not run after a failure"));
         }
         let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
-        let archive = root.finish(self.tables.clone(), &command, &[]);
+        let archive = root.finish(self.tables.clone(), &command, &self.environment());
         let (stdout, stderr) = (Kept::default(), Kept::default());
         let streams = Streams {
             input: Box::new(std::io::Cursor::new(input)),

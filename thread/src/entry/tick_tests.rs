@@ -29,10 +29,13 @@ fn a_quantums_end_is_one_call_of_the_threads_own_code() {
     for several_cpus in [false, true] {
         let text = listing(several_cpus);
         let hot = text.split("iretq").next().unwrap();
-        assert_eq!(hot.matches("call").count(), 1, "{text}");
+        // A retpoline is a call of its own.
+        let retpolines = codegen::harden::hardening().retpolines();
+        let calls = hot.matches("call").count();
+        assert_eq!(calls, 1 + usize::from(retpolines), "{text}");
         assert!(hot.contains("clac") && hot.contains("cld"), "{text}");
         assert_eq!(hot.contains("0x2000"), several_cpus, "who is idle: {text}");
-        if !codegen::harden::hardening().retpolines() {
+        if !retpolines {
             assert!(hot.lines().count() < 80, "{text}");
         }
     }
@@ -45,7 +48,8 @@ fn what_is_saved_is_restored_in_the_opposite_order() {
     let registers = |word: &str| -> Vec<String> {
         let of = |line: &str| {
             let (_, register) = line.split_once(word)?;
-            Some(register.trim().to_owned())
+            // The target of a retpoline is no register.
+            (!register.contains('[')).then(|| register.trim().to_owned())
         };
         hot.lines().filter_map(of).collect()
     };
