@@ -49,7 +49,7 @@ const PROGRAM: &str = "/tests/fuzz-musl";
 /// Where the kept sequences are, in the project and, below the root, in the guest.
 const KEPT: &str = "tests/fuzz";
 /// Seconds of each of the four runs in a short test.
-const SHORT: u64 = 15;
+const SHORT: u64 = 8;
 /// Minutes on one CPU, and as many on four, in a long one that is told nothing else.
 const LONG: u64 = 20;
 

@@ -17,7 +17,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "shares",
-        about: "directories of the host: every call, 1,000 files both ways (--long: 5,000), several threads, by messages and by lines",
+        about: "directories of the host: every call, 400 files both ways (--long: 5,000), several threads, by messages and by lines",
         how: How::Own(shares::run),
     },
     Test {
