@@ -2,9 +2,9 @@
 //!
 //! *Interface*: [`measure`], before the other processors run; [`start`], once, when there are threads. A
 //! machine without PCI Express has no bus, which is no error; nor is a device without a driver, or an invalid
-//! one: it is left alone, and the log says why. Requests of a device or a slot to a thread
-//! ([`crate::deferred_work`]) [`attend`] serves; on a machine without such, [`may_change`] is false.
-//! [`for_each`] is for listings.
+//! one: it is left alone, and the log says why. [`attend`] runs the deferred requests of devices and slots
+//! ([`crate::deferred_work`]); [`may_change`]: the machine has something that makes such requests, as
+//! hot-pluggable slots do. [`for_each`] is for listings.
 //!
 //! A device that goes, because a slot's button was pressed or because it is not there any more: its server is
 //! told ([`DeferredWork::remove`]), it is stopped, its interrupts end, and its slot gets no power. Its

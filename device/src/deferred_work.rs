@@ -1,8 +1,9 @@
-//! The server of a device, and its use of a thread.
+//! Deferred work of drivers in thread context (a bottom half).
 //!
-//! *Interface*: a driver's start gives a [`DeferredWork`]. Where a device wants something of a thread, its
-//! interrupt has [`WorkRequest`] for a source, or calls [`wake`]: the thread that waits at [`changes`] while
-//! nothing is [`pending`] then asks all servers ([`DeferredWork::attend`]).
+//! *Interface*: a driver's start gives a [`DeferredWork`], the server of the device. Where a device needs a
+//! thread, its interrupt has [`WorkRequest`] for a source, or calls [`wake`]: the thread that waits at
+//! [`changes`] while nothing is [`pending`] then runs the deferred work of all servers
+//! ([`DeferredWork::attend`]).
 
 use crate::Unusable;
 use crate::interrupt::{Source, later};

@@ -30,7 +30,7 @@ pub const KEPT: Regs = Regs::of(&[Reg::Rsi, Reg::Rdi, Reg::R8, Reg::R9, Reg::R10
 pub fn begin(a: &mut Assembly, vector: &'static Header) {
     entry_mitigations::enter_interrupt(a);
     dynasm!(a ; .arch x64 ; push rax ; push rcx ; push rdx);
-    if let Some(link) = a.consult(vector, COUNT.number()) {
+    if let Some(link) = a.use_link(vector, COUNT.number()) {
         a.place(link, KEPT, None, &[]);
     }
 }

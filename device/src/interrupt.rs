@@ -13,7 +13,7 @@
 //!
 //! Source: dissertation, sections 3.3.3 and 5.3.2.
 //!
-//! *Unsafe*: promise of the handlers, publishing them.
+//! *Unsafe*: safety contract of the handlers, publishing them.
 
 use crate::handler::{self, Entry, Vector};
 use crate::interrupt_storm::{self, Mask, WatchedSource};

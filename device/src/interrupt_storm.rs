@@ -3,7 +3,7 @@
 //! *Interface*: [`WatchedSource::open`] gives a source a place among those that are watched, and the gauge
 //! that its handler counts with; [`WatchedSource::begin`] tells the vector. [`watch`] is called from the
 //! timer's interrupt of the first CPU, where all devices interrupt, a hundred times a second while that CPU
-//! is not idle. [`told`] is for listings.
+//! is not idle. [`source_report`] is for listings.
 //!
 //! A source whose interrupts take more of the CPU than it may have ([`feedback::interrupt_storm`]) is masked,
 //! and its handler is called by an alarm instead, by the instruction `int`: so the handler is the same,
@@ -21,7 +21,7 @@
 //!
 //! Source: dissertation, sections 6.2.2 (interval locked loops) and 3.3.3.
 //!
-//! *Unsafe*: promise of the routine that calls a handler.
+//! *Unsafe*: safety contract of the routine that calls a handler.
 
 use crate::callouts;
 use crate::registers::Registers;
@@ -126,8 +126,8 @@ pub struct SourceReport {
     pub floods: u64,
 }
 
-/// The knowledge about the source at `vector`, if it is watched.
-pub fn told(vector: u8) -> Option<SourceReport> {
+/// The record of the source at `vector`, if it is watched; for listings.
+pub fn source_report(vector: u8) -> Option<SourceReport> {
     let is_there = |place: &&Place| place.vector.load(Ordering::Relaxed) == u32::from(vector);
     let place = PLACE.iter().find(is_there)?;
     let flood = place.flood();
@@ -469,7 +469,10 @@ mod tests {
         codegen::host::link();
         let watch = WatchedSource::open(Mask::Line(2000)).unwrap();
         watch.begin(0x99, LONGEST_NS);
-        assert_eq!(told(0x99).map(|told| told.interval_ns), Some(0));
+        assert_eq!(
+            source_report(0x99).map(|report| report.interval_ns),
+            Some(0)
+        );
         let index = PLACE
             .iter()
             .position(|place| core::ptr::eq(place, watch.0))
@@ -480,7 +483,7 @@ mod tests {
         watch.0.state.store(POLLED, Ordering::Relaxed);
         assert!(place(argument).is_some());
         watch.end();
-        assert!(place(argument).is_none() && told(0x99).is_none());
+        assert!(place(argument).is_none() && source_report(0x99).is_none());
         // Not even when the next one is polled.
         watch.begin(0x99, LONGEST_NS);
         watch.0.state.store(POLLED, Ordering::Relaxed);
@@ -532,12 +535,12 @@ mod tests {
         gauge.count();
         assert!(!place.is_still(2_000));
         assert_eq!(place.since(3_000), (1, 2_000));
-        assert_eq!(told(0x9e).unwrap().rate, 500_000);
+        assert_eq!(source_report(0x9e).unwrap().rate, 500_000);
         gauge.count();
         gauge.count();
         assert_eq!(place.since(4_000), (2, 1_000));
         assert!(place.is_still(9_000));
-        assert_eq!(told(0x9e).unwrap().rate, 0);
+        assert_eq!(source_report(0x9e).unwrap().rate, 0);
         gauge.count();
         assert_eq!(place.since(10_000), (1, 1_000));
         watch.end();

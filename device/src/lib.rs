@@ -1,4 +1,4 @@
-//! The bus and the devices on it: protocol from kept crates where one fits, data path synthesized
+//! The bus and the devices on it: protocol from third-party crates where one fits, data path synthesized
 //! (dissertation, 4.4.2).
 //!
 //! *Interface*: [`start`] finds the devices on the bus and starts those with a driver, [`attend`] handles

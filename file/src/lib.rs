@@ -4,7 +4,7 @@
 //! with their generated routines; [`fdtable`] is the descriptors by which programs name them. [`tmpfs`] and
 //! [`p9`] are file systems, [`page_cache`] the pages of files; [`pipe`], [`socket`], [`event`] and [`epoll`]
 //! are kinds of files. [`io`] is the buffer of a transfer, [`poll`] has the wait lists that a file shows,
-//! [`select`] waits for many files, and [`seam`] has the constants for generated routines.
+//! [`select`] waits for many files, and [`routine_env`] has the constants for generated routines.
 //!
 //! Nothing here knows processes: [`callout`] has the questions about them.
 #![cfg_attr(not(test), no_std)]
@@ -25,7 +25,7 @@ pub mod p9;
 pub mod page_cache;
 pub mod pipe;
 pub mod poll;
-pub mod seam;
+pub mod routine_env;
 pub mod select;
 pub mod socket;
 pub mod stubs;

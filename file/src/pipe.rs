@@ -26,7 +26,7 @@ use crate::fs::file::{DescRoutine, DescRoutines, File, OpenFile, ReadinessRoutin
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};
-use crate::seam;
+use crate::routine_env;
 use account::caller;
 use account::quota;
 use account::user::Charge;
@@ -143,19 +143,19 @@ impl Pipe {
     }
 
     /// The routine behind `read` for the queue `core`.
-    fn reader(&self, core: &Arc<PipeCore>, seam: &RoutineEnv, sharing: Sharing) -> Made {
+    fn reader(&self, core: &Arc<PipeCore>, env: &RoutineEnv, sharing: Sharing) -> Made {
         let make = match self.packets {
             true => pipe::receiver,
             false => pipe::reader,
         };
-        make(core, seam, sharing, self.patience())
+        make(core, env, sharing, self.patience())
     }
 
     /// The routine behind `write`.
-    fn writer(&self, core: &Arc<PipeCore>, seam: &RoutineEnv, sharing: Sharing) -> Made {
+    fn writer(&self, core: &Arc<PipeCore>, env: &RoutineEnv, sharing: Sharing) -> Made {
         match self.packets {
-            true => pipe::sender(core, seam),
-            false => pipe::writer(core, seam, sharing),
+            true => pipe::sender(core, env),
+            false => pipe::writer(core, env, sharing),
         }
     }
 
@@ -436,14 +436,14 @@ impl File for PipeEnd {
             later.plug_into(&mut routines, of);
             return Ok(routines);
         }
-        self.synthesize_against(of, sharing, seam::get()?)
+        self.synthesize_against(of, sharing, routine_env::get()?)
     }
 
     fn synthesize_against(
         &self,
         of: &OpenFile,
         sharing: Sharing,
-        seam: &RoutineEnv,
+        env: &RoutineEnv,
     ) -> Result<DescRoutines> {
         let mut routines = DescRoutines::default();
         if self.pipe.later.get().is_some() {
@@ -451,10 +451,10 @@ impl File for PipeEnd {
         }
         let (core, sharing) = (&self.pipe.first, self.pipe.at_ends(sharing));
         if of.readable() {
-            routines.read = seam::made(self.pipe.reader(core, seam, sharing))?;
+            routines.read = routine_env::made(self.pipe.reader(core, env, sharing))?;
         }
         if of.writable() {
-            routines.write = seam::made(self.pipe.writer(core, seam, sharing))?;
+            routines.write = routine_env::made(self.pipe.writer(core, env, sharing))?;
         }
         Ok(routines)
     }
@@ -483,7 +483,7 @@ impl File for PipeEnd {
                 .within(|pipe| pipe.first.counters(), most as i32, WRITES)
                 .zero(|pipe| &pipe.readers, POLLERR);
         }
-        seam::made(looker.make())
+        routine_env::made(looker.make())
     }
 }
 

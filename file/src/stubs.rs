@@ -1,6 +1,6 @@
 //! The stubs for words of a kernel procedure table without a routine: where they are.
 //!
-//! *Interface*: [`stubs`], after [`crate::seam::init`] has made them.
+//! *Interface*: [`stubs`], after [`crate::routine_env::init`] has made them.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 

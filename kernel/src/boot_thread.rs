@@ -48,7 +48,7 @@ fn bring_up() -> Result<()> {
         does_not_fit(archive.left.len);
     }
     let slow = linux::call::slow_exit()?; // where generated code leaves a call to Rust
-    file::seam::init(cpu::cpus(), slow)?; // what descriptor routines are generated against
+    file::routine_env::init(cpu::cpus(), slow)?; // what descriptor routines are generated against
     linux::call::init()?; // and calls without a trap frame
     device::callouts::link(&CALLOUTS); // what handlers leave for the end of an interrupt, or for later
     thread::cpu_time_sampling::watch_with(device::interrupt_storm::watch); // and how often they are called

@@ -27,7 +27,7 @@ pub struct Suites {
 /// descriptor tables and clocks by now. Interrupts are off until the boot thread becomes the idle thread.
 pub fn boot(suites: &'static Suites) -> ! {
     banner::greet(); // say what machine this is
-    boot_thread::root_fits(); // or a line that says what would do
+    boot_thread::root_fits(); // stops with the needed memory size if the root archive does not fit
     vm::init(); // frames, heap, address spaces, code space
     smp::synthesize_entry(); // this processor's system-call entry
     panic_report::link(); // names for the panic report

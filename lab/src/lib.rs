@@ -1,7 +1,8 @@
 //! Algorithms that wait for no lock and have no user in the kernel, one a file: to be measured beside others,
-//! and as the twins of generated queues.
+//! and as the reference implementations of generated queues.
 //!
-//! *Interface*: each module's first lines. They are written with `sync::primitive` and tested as the
+//! *Interface*: [`queue`] has the queues, [`list`] a linked list, [`mcas`] compare-and-swap of many words,
+//! [`helping`] and [`single_server`] locks. They are written with `sync::primitive` and tested as the
 //! structures of `sync` are; the product does not link this package.
 #![cfg_attr(not(any(test, loom)), no_std)]
 

@@ -1,4 +1,4 @@
-//! The way in and out: what the machine's traps mean to a UNIX program.
+//! Traps: system calls, faults and the return to user mode.
 //!
 //! *Interface*: [`link`], once, at boot. A system call goes through the table, a fault to the address space
 //! or becomes a signal, and before user code runs again signals are delivered.
@@ -48,7 +48,7 @@ fn on_syscall(frame: &mut TrapFrame) {
 
 #[inline]
 fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
-    if frame.error >= frameless::ANSWERED && answered(frame) {
+    if frame.error >= frameless::HAS_RESULT && has_result(frame) {
         return;
     }
     dispatch::settle(task, frame.error as usize);
@@ -75,12 +75,12 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
 
 /// Whether the call was made without a trap frame and is here for what else is asked of the thread.
 #[cold]
-fn answered(frame: &mut TrapFrame) -> bool {
-    let answered = frameless::answered();
-    if let Some((number, answer)) = answered {
+fn has_result(frame: &mut TrapFrame) -> bool {
+    let result = frameless::take_result();
+    if let Some((number, answer)) = result {
         (frame.error, frame.rax) = (number, answer as u64);
     }
-    answered.is_some()
+    result.is_some()
 }
 
 /// The last thing before user code runs. Interrupts are off, and are off again afterwards.
@@ -94,8 +94,8 @@ fn return_to_user(frame: &mut TrapFrame) {
         let end = Task::here(|task| {
             if marks == thread::flags::SEQUENCE {
                 rseq::look(frame, task, 0);
-                flows::look(task);
-                if thread::settle() {
+                flows::update(task);
+                if thread::apply_policy() {
                     task.overran();
                 }
                 return None;

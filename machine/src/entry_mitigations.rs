@@ -2,8 +2,8 @@
 //!
 //! *Interface*: generators emit [`enter_kernel`], [`leave_kernel`] and [`clear_buffers`], [`enter_interrupt`]
 //! and [`leave_interrupt`] at the places that their names say, and so nothing where nothing is asked for
-//! (`mitigate`). [`enters_on_kernel_stack`] says what dispatchers find. Traps and slow calls have
-//! assembled twins that do the same (`trap/mitigated.rs`).
+//! (`mitigate`). [`enters_on_kernel_stack`] says what dispatchers find. The entries of traps and slow calls
+//! have assembly versions that do the same (`trap/mitigated.rs`).
 //!
 //! IBRS is set by the first instructions behind `syscall` or a gate, before any indirect branch, and cleared
 //! by the last ones: all of the kernel runs under it, compiled code, which has no retpolines, too. The values

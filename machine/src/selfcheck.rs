@@ -1,4 +1,4 @@
-//! A check that only the machine can make of its own doors: a return to user mode that the processor refuses.
+//! Boot-time check of the return to user mode with a bad frame, which the processor refuses.
 //!
 //! *Interface*: [`run`], at boot before the rooms above link their trap callouts: it links its own. It
 //! asserts, so a failure is a panic with its report.

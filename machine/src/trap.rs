@@ -1,8 +1,10 @@
 //! Entering and leaving the kernel: exceptions, interrupts and slow system calls.
 //!
 //! *Interface*: [`TrapFrame`] (`trap_frame.rs`), [`Callouts`] and [`link`], the entry addresses
-//! [`syscall_slow`] and [`irq_tail`] for generated code, [`return_from`]. Source: dissertation, section 3.3.3
-//! and 3.3.4; docs/architecture.md, "Entering the kernel".
+//! [`syscall_slow`] and [`irq_tail`] for generated code, [`return_from`]. Most entries are generated and are
+//! elsewhere: fast system calls in `thread/src/dispatch` and `thread/src/entry`, device interrupts in
+//! `device/src/handler.rs`. Source: dissertation, section 3.3.3 and 3.3.4; docs/architecture.md, "Entering
+//! the kernel".
 //!
 //! Exceptions reach the callout with interrupts off, so that [`fault_address`] is still the fault's; the
 //! callout turns them on when it may sleep. Interrupt handlers run with interrupts off throughout; the
@@ -264,7 +266,7 @@ mod bare {
         fn trap_stubs();
         fn syscall_entries();
         fn iretq_site();
-        /// Where [`trap_leave`] and its twin end, behind the registers.
+        /// Where [`trap_leave`] and its variant in `mitigated.rs` end, behind the registers.
         pub(super) fn trap_end();
     }
 
@@ -273,7 +275,7 @@ mod bare {
         crate::mitigate::measures().isolate_tables()
     }
 
-    /// Whether a crossing has more to do, and the twins in `mitigated.rs` are the entries.
+    /// Whether a crossing has more to do, and the variants in `mitigated.rs` are the entries.
     fn guarded() -> bool {
         let measures = crate::mitigate::measures();
         measures.ibrs_by_entry() || measures.ibpb_by_entry() || measures.verw() || isolates()

@@ -1,8 +1,8 @@
 //! Threads for tasks: each with a dispatcher that is generated for it.
 //!
-//! *Interface*: [`cached`] has the calls of a program's own; [`user_thread`] makes a task's thread;
-//! [`unshare_files`] and [`files_moved`] give threads a new dispatcher when their descriptor table changes;
-//! [`enter_space`], [`leave_space`]; [`link`] at boot.
+//! *Interface*: [`cached`] has user-defined call numbers (cached operations); [`user_thread`] makes a task's
+//! thread; [`unshare_files`] and [`files_moved`] give threads a new dispatcher when their descriptor table
+//! changes; [`enter_space`], [`leave_space`]; [`link`] at boot.
 //!
 //! A dispatcher directly answers the numbers of process, thread and parent; the word that it reads is in the
 //! [`Process`], which lives as long as its threads. Each further leaf would cost a `fork` some ten

@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering;
 use abi::linux::*;
 use machine::trap::TrapFrame;
 use sync::epoch;
-use thread::frameless::LEFT;
+use thread::frameless::NOT_HANDLED;
 
 use crate::cgroup;
 use crate::dispatch;
@@ -90,8 +90,8 @@ pub fn leave(trap: &mut TrapFrame, status: i32) -> ! {
     exit_thread(status)
 }
 
-/// `exit` without a trap frame, which a tracer would want to see: [`LEFT`] for a traced thread, else it does
-/// not return.
+/// `exit` without a trap frame, which a tracer would want to see: [`NOT_HANDLED`] for a traced thread, else
+/// it does not return.
 pub extern "sysv64" fn exit_frameless(
     status: usize,
     _address: usize,
@@ -101,7 +101,7 @@ pub extern "sysv64" fn exit_frameless(
     _last: usize,
 ) -> isize {
     if Task::here(|task| task.trace.is_traced()) != Some(false) {
-        return LEFT;
+        return NOT_HANDLED;
     }
     machine::cpu::irq_enable();
     exit_thread(status_exited(status as i32))

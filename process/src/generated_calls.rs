@@ -9,11 +9,10 @@
 //! the call from its start.
 //!
 //! The C library makes most of them around a thread's life. None of them can wait: what else a new mask or
-//! action asks for (a signal waits, a timer has expired) is left to the slow path. Their plain twins are the
-//! calls as `linux` makes them.
+//! action asks for (a signal waits, a timer has expired) is left to the slow path. The equivalent slow paths
+//! in Rust are the handlers of these calls in `linux`.
 //!
-//! Source: dissertation, section 3.3.4 (a call's way is as long as it must be) and 4.2 (procedures by index
-//! and operation).
+//! Source: dissertation, sections 3.3.4 and 4.2 (procedures by index and operation).
 
 use abi::linux::{
     POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDBAND, POLLRDNORM, POLLWRBAND, POLLWRNORM,
@@ -39,7 +38,7 @@ use crate::process::signals::set::UNBLOCKABLE;
 use crate::process::signals::{ProcessSignals, WAITING};
 use crate::process::timers::RUNG;
 use crate::process::{Process, Task, beside_group};
-use crate::user_access::{close, open};
+use crate::smap::{close, open};
 
 pub(crate) const OWNER: i32 = thread::OWNER_OFFSET as i32;
 pub(crate) const BLOCKED: i32 = offset_of!(Task, blocked) as i32;

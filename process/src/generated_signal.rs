@@ -5,10 +5,10 @@
 //! done.
 //!
 //! The first two build the handler's frame on the user's stack from the registers, and the vector registers
-//! are written there by the processor; signal 0 asks only, and may be sent. The third loads all of them from
-//! a frame. Their plain twins are
+//! are written there by the processor; signal 0 only checks permission. The third loads all registers from a
+//! frame. The equivalent slow paths in Rust are
 //! [`raise`](crate::signal::deliver::raise) with [`push`](crate::sigframe::push), and
-//! [`come_back`](crate::signal::deliver::come_back). This is left to the twins:
+//! [`sigreturn_slow`](crate::signal::deliver::sigreturn_slow). This is left to the slow paths:
 //! * a thread that is marked, traced, has no vector registers yet, or an alternate stack; a process with more
 //!   threads; signals or timers that wait;
 //! * signals that are blocked, that cannot be, or that stop or continue; actions without a handler, those for
@@ -18,10 +18,10 @@
 //! The action is read without the table's monitor: its version is even, and the same before and after. The
 //! processor neither exchanges loads nor stores with each other, so what was read between is one action.
 //!
-//! Interrupts are off. A page that is not there, or that another thread takes away, leads to the twin, which
-//! does everything again: until a frame has been written, nothing has changed, and a mask or registers that
-//! have been loaded are loaded once more.
-//! Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
+//! Interrupts are off. A page that is not there, or that another thread takes away, leads to the slow path,
+//! which does everything again: until a frame has been written, nothing has changed, and a mask or registers
+//! that have been loaded are loaded once more.
+//! Source: dissertation, section 3.3.4.
 
 use abi::layout::USER_END;
 use abi::linux::*;
@@ -46,7 +46,7 @@ use crate::process::timers::RUNG;
 use crate::process::{FIRST_THREAD, NEXT_THREAD, Process, TRACER, Task, beside_group};
 use crate::sigframe::writer::emit_place;
 use crate::sigframe::{INFO, RFLAGS_CLEARED, UC, framed, saved};
-use crate::user_access::{close, open};
+use crate::smap::{close, open};
 use account::cred::Cred;
 
 const TTE: i32 = StackBase::TTE as i32;

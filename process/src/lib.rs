@@ -32,8 +32,8 @@ pub mod process;
 pub mod ptrace;
 pub mod sigframe;
 pub mod signal;
+mod smap;
 pub mod time;
-mod user_access;
 pub mod user_quajects;
 pub mod wait;
 

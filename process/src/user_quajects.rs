@@ -37,7 +37,7 @@ pub fn made_counter() -> Result<Made> {
 }
 
 fn several_cpus() -> Result<bool> {
-    Ok(file::seam::get()?.several_cpus())
+    Ok(file::routine_env::get()?.several_cpus())
 }
 
 /// The caller's user pays for a quaject, and for `more` bytes. ENOMEM.

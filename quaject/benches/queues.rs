@@ -11,7 +11,7 @@
 //! more than one nearby, and one loop of the compiler's more than another, so that the caller would be
 //! measured.
 //!
-//! *Unsafe*: twins whose caller must be the one party of its kind; promise of the loops that call.
+//! *Unsafe*: twins whose caller must be the one party of its kind; safety contract of the loops that call.
 
 #[path = "../../lab/benches/host/pairs.rs"]
 mod pairs;

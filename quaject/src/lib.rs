@@ -1,7 +1,8 @@
 //! The quajects: building blocks of the kernel, the creator and interfacer that make and connect them, and
 //! the generators of the routines behind descriptors.
 //!
-//! *Interface*: each module's first lines. Knows no threads: blocking and waking are callouts that a higher
+//! *Interface*: `kit` has the creator, the interfacer and the common parts of generators, `catalogue` the
+//! quajects (docs/quaject.md lists them). Knows no threads: blocking and waking are callouts that a higher
 //! room links (dissertation, sections 4.1.3 and 4.1.4).
 #![cfg_attr(not(any(test, loom)), no_std)]
 

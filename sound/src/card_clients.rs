@@ -1,11 +1,12 @@
 //! The clients of the sound card, and the routines that are generated for exactly these.
 //!
-//! *Interface*: [`start`] at boot; clients are added [`with`] it, and [`leave`] it; [`pace`] is the card's
-//! present one; [`for_each_player`] and [`for_each_recorder`] are for listings.
+//! *Interface*: [`start`] at boot; [`with_clients`] adds clients and changes them, under the monitor;
+//! [`request_removal`] has a client removed, from any context; [`pace`] is the card's present pace.
+//! [`for_each_player`] and [`for_each_recorder`] are for listings.
 //!
 //! The card moves at the shortest period that a client asks for, and is filled no further ahead than the
-//! client with the smallest ring can follow. Without clients it stands still, and its handler has no
-//! section.
+//! client with the smallest ring can follow. Without clients the card is stopped and its interrupt handler
+//! has no per-client code.
 //!
 //! Source: dissertation, section 3.3.3.
 
@@ -42,8 +43,8 @@ static DESK: Monitor<CardClients> = Monitor::new(CardClients {
 /// Period and periods ahead of the card's output; 0 while it stands still.
 static PACE: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
-/// Calls `f` with the desk, alone.
-pub fn with<R>(f: impl FnOnce(&mut CardClients) -> R) -> R {
+/// Calls `f` with the clients, under the monitor.
+pub fn with_clients<R>(f: impl FnOnce(&mut CardClients) -> R) -> R {
     // Bound: generating a mixing routine and a handler, at most 16 clients each.
     f(&mut DESK.lock())
 }
@@ -52,9 +53,9 @@ pub fn with<R>(f: impl FnOnce(&mut CardClients) -> R) -> R {
 static LEAVING: AtomicBool = AtomicBool::new(false);
 static LEFT: WaitList = WaitList::new();
 
-/// The client of `closed` has gone. From anywhere: the desk's thread takes it out, since a description may
-/// end in the middle of any change of links.
-pub fn leave(closed: &AtomicBool) {
+/// The client of `closed` has gone. From anywhere: the desk's thread removes it, since a description may end
+/// in the middle of any change of links.
+pub fn request_removal(closed: &AtomicBool) {
     closed.store(true, Ordering::Release);
     LEAVING.store(true, Ordering::SeqCst);
     LEFT.wake_all();
@@ -67,7 +68,7 @@ pub fn start() -> Result<()> {
             thread::safe_point();
             LEAVING.swap(false, Ordering::SeqCst).then_some(())
         });
-        with(CardClients::settle);
+        with_clients(CardClients::settle);
     };
     (thread::spawn(b"sound", settle, 0).map(drop)).map_err(|_| Errno::ENOMEM)
 }

@@ -20,7 +20,7 @@ use file::fs::{OpenRequest, dev, mount};
 use file::gauge::{DeviceNearness, Flow, Gauge, Gauges};
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS};
-use file::seam;
+use file::routine_env;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use quaject::class::{Ref, create};
 use quaject::composed::Composed;
@@ -222,7 +222,7 @@ impl CdFile {
         let recipe = RawReadRecipe {
             queue: disc.channel.queue().clone(),
             wakes: Wakes::Channel(disc.channel.clone()),
-            env: seam::get()?,
+            env: routine_env::get()?,
         };
         let read = routine("cd read", nr::READ, try_arc(recipe)?)?;
         Ok(CdFile { disc, read })
@@ -285,7 +285,7 @@ impl File for CdFile {
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines {
             read: Some(self.read.routine().clone()),
-            lseek: Some(seam::constants()?.no_seek.clone()),
+            lseek: Some(routine_env::constants()?.no_seek.clone()),
             ..DescRoutines::default()
         })
     }

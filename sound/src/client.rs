@@ -84,7 +84,7 @@ impl Player {
             list,
             _charge: charge,
         })?;
-        card_clients::with(|desk| desk.add_player(&playing))?;
+        card_clients::with_clients(|desk| desk.add_player(&playing))?;
         Ok(Player(playing))
     }
 
@@ -232,7 +232,7 @@ impl Player {
 
     /// Throws away what has not been given to the card. ENOMEM, ENODEV.
     pub fn reset(&self) -> Result<()> {
-        card_clients::with(|desk| {
+        card_clients::with_clients(|desk| {
             desk.without_player(&self.0, || {
                 let queue = self.channel().queue();
                 let waiting = (queue.len() / FRAME) as u64;
@@ -250,13 +250,13 @@ impl Player {
     /// Its volume, of [`Voice::FULL`], from now on. ENOMEM, ENODEV.
     pub fn set_volume(&self, volume: u16) -> Result<()> {
         self.0.voice.set_volume(volume.min(Voice::FULL));
-        card_clients::with(|desk| desk.replug_players())
+        card_clients::with_clients(|desk| desk.replug_players())
     }
 
     /// Links what converts its frames on their way to the mixer, or nothing. ENOMEM, ENODEV.
     pub fn set_stage(&self, stage: Option<Entry<Read>>) -> Result<()> {
         let voice = &self.0.voice;
-        card_clients::with(|desk| {
+        card_clients::with_clients(|desk| {
             match stage {
                 Some(stage) => link(voice, FRAMES, stage).map(drop),
                 None => unlink(voice, FRAMES),
@@ -269,7 +269,7 @@ impl Player {
 
 impl Drop for Player {
     fn drop(&mut self) {
-        card_clients::leave(&self.0.closed);
+        card_clients::request_removal(&self.0.closed);
     }
 }
 
@@ -294,7 +294,7 @@ impl Recorder {
             list,
             _charge: charge,
         })?;
-        card_clients::with(|desk| desk.add_recorder(&recording))?;
+        card_clients::with_clients(|desk| desk.add_recorder(&recording))?;
         Ok(Recorder(recording))
     }
 
@@ -362,7 +362,7 @@ impl Recorder {
     /// Links what converts frames on their way from the splitter into the ring, or nothing. ENOMEM, ENODEV.
     pub fn set_stage(&self, stage: Option<Entry<Write>>) -> Result<()> {
         let ear = &self.0.ear;
-        card_clients::with(|desk| {
+        card_clients::with_clients(|desk| {
             match stage {
                 Some(stage) => link(ear, PUT_FRAMES, stage).map(drop),
                 None => unlink(ear, PUT_FRAMES),
@@ -375,6 +375,6 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        card_clients::leave(&self.0.closed);
+        card_clients::request_removal(&self.0.closed);
     }
 }

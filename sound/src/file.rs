@@ -14,7 +14,7 @@ use file::fs::{OpenRequest, dev};
 use file::gauge::Gauges;
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
-use file::seam;
+use file::routine_env;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 use quaject::class::create;
 use quaject::composed::{Composed, Recipe};
@@ -57,7 +57,7 @@ pub(crate) fn routine(
     number: usize,
     recipe: Arc<dyn Recipe>,
 ) -> Result<Arc<Composed>> {
-    let made = Composed::new(name, number, seam::get()?).map_err(no_memory)?;
+    let made = Composed::new(name, number, routine_env::get()?).map_err(no_memory)?;
     let _slowly = made.follow(Some(recipe));
     Ok(made)
 }
@@ -78,7 +78,7 @@ impl Speaker {
             from,
             wakes: Wakes::Channel(player.channel().clone()),
             rule: Rule::Plain,
-            env: seam::get()?,
+            env: routine_env::get()?,
         };
         let write = routine("speaker write", nr::WRITE, try_arc(recipe)?)?;
         Ok(Speaker { player, write })
@@ -168,7 +168,7 @@ impl File for Speaker {
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines {
             write: Some(self.write.routine().clone()),
-            lseek: Some(seam::constants()?.no_seek.clone()),
+            lseek: Some(routine_env::constants()?.no_seek.clone()),
             ..DescRoutines::default()
         })
     }
@@ -205,7 +205,7 @@ impl Mic {
         let recipe = RawReadRecipe {
             queue: recorder.channel().queue().clone(),
             wakes: Wakes::Channel(recorder.channel().clone()),
-            env: seam::get()?,
+            env: routine_env::get()?,
         };
         let read = routine("mic read", nr::READ, try_arc(recipe)?)?;
         Ok(Mic { recorder, read })
@@ -265,7 +265,7 @@ impl File for Mic {
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines {
             read: Some(self.read.routine().clone()),
-            lseek: Some(seam::constants()?.no_seek.clone()),
+            lseek: Some(routine_env::constants()?.no_seek.clone()),
             ..DescRoutines::default()
         })
     }

@@ -1,4 +1,4 @@
-//! A combiner: work that many threads leave and one thread at a time does; a bit for each piece, in one word.
+//! Flat combining with one bit per work item, in one word: many submit, one executes.
 //!
 //! *Interface*: [`Combiner::leave`] leaves a piece by its number, and does all the work left there, unless
 //! another thread is working, which then does this piece too.

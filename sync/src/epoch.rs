@@ -1,4 +1,5 @@
-//! Grace periods: memory that other CPUs may still be reading or executing is freed when each has moved on.
+//! Grace periods (RCU-like): memory that other CPUs may still be reading or executing is freed when each has
+//! moved on.
 //!
 //! *Interface*: unpublish first, then [`retire`] (in a handler [`retire_with`]). The callback runs, in the
 //! context of some thread, once every CPU that is online has passed a quiescent point ([`quiescent`]) since.

@@ -1,5 +1,5 @@
-//! The last records of many writers, of any length: each is read whole and in the order of its place, or not
-//! at all.
+//! A lock-free multi-writer log ring with records of any length; readers see whole records, in order, or
+//! none.
 //!
 //! *Interface*: [`Journal::put`] adds a record over the oldest ones, from anywhere. [`Journal::read`] returns
 //! the record at a position, [`Look::Nothing`] while it is still to come, or [`Look::Gone`] when it was

@@ -1,8 +1,9 @@
 //! Lock-free structures, one algorithm in each file (dissertation, chapter 5).
 //!
-//! *Interface*: each module's first lines. Waiting (`wait`, `monitor`) knows threads
-//! only through the callouts that the thread room links at boot. Structures that the kernel has no use for
-//! are in `lab`.
+//! *Interface*: docs/sync.md lists the modules and what each is for. Waiting (`wait`, `monitor`) knows
+//! threads only through the callouts that the thread room links at boot. The queues that the kernel uses are
+//! generated, and are in `quaject/src/catalogue/queue`; versions of them in plain Rust are in
+//! `lab/src/queue`, with other structures that the kernel has no use for.
 #![cfg_attr(not(any(test, loom)), no_std)]
 
 extern crate alloc;

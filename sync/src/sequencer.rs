@@ -1,32 +1,33 @@
-//! `Sequencer`: many producers claim places of one ring and fill them at the same time; the places are shown
-//! to consumers in the order of the claims.
+//! `Sequencer`: many producers reserve (claim) places of one ring and fill them at the same time; the places
+//! are published to consumers in the order of the claims.
 //!
 //! *Interface*: [`claim`] takes some of the places in front of the word `head`, next to each other;
 //! [`claim_at`] takes them if no other party has claimed any since. The claimant fills them and calls
-//! [`Sequencer::show`]. [`Sequencer::shown`] is the position up to which all places are filled: what a
-//! consumer reads where a ring of one producer has its head. Generated code does the undisturbed `show`
-//! itself, with the words at [`SHOWN`] and [`NOTED`], and calls [`Sequencer::go_on`] when there is a note.
+//! [`Sequencer::publish`]. [`Sequencer::published`] is the position up to which all places are filled: what a
+//! consumer reads where a ring of one producer has its head. Generated code does the undisturbed `publish`
+//! itself, with the words at [`PUBLISHED`] and [`NOTED`], and calls [`Sequencer::go_on`] when there is a
+//! note.
 //!
-//! A claim that is filled before an older one is shown later, by the owner of the older one: its claimant
-//! leaves a note of it. So nobody waits; a party that stops between claim and show delays what was claimed
-//! after it, as in the figure, and no other party.
+//! A claim that is filled before an older one is published later: its claimant records the range (a note) for
+//! the older claim's owner to publish. So nobody waits; a party that stops between claim and publish delays
+//! what was claimed after it, as in the figure, and no other party.
 //!
 //! Each position is passed by one party: by the owner of the claim that begins there, or by the party that
 //! has taken the note of this claim. The claimant leaves its note and then looks whether the older claims
-//! have been shown meanwhile; the owner of an older claim shows it and then looks for notes. So one of the
-//! two sees the other.
+//! have been published meanwhile; the owner of an older claim publishes it and then looks for notes. So one
+//! of the two sees the other.
 //!
-//! Progress: `claim` is lock-free, `show` wait-free for up to [`NOTES`] parties that are between claim and
-//! show. Memory order: the bytes are released with the word `shown` or with the note, whose taker acquires
-//! them and releases them with `shown`.
+//! Progress: `claim` is lock-free, `publish` wait-free for up to [`NOTES`] parties that are between claim and
+//! publish. Memory order: the bytes are released with the word `published` or with the note, whose taker
+//! acquires them and releases them with `published`.
 //!
 //! Source: Massalin and Pu 1989, figure 2 (claims, filled at the same time, and flags); dissertation, section
 //! 5.1.4 (work that is left to the active party).
 
 use crate::primitive::atomic::{AtomicU64, Ordering, fence};
 
-/// Claims that may be between claim and show while another one is: at least as many as there are processors,
-/// where claimants are not interrupted.
+/// Claims that may be between claim and publish while another one is: at least as many as there are
+/// processors, where claimants are not interrupted.
 #[cfg(not(loom))]
 pub const NOTES: usize = 16;
 /// As many as a model has threads.
@@ -37,7 +38,7 @@ pub const NOTES: usize = 2;
 pub const MOST: usize = 1 << 15;
 
 /// Offset of the word that says up to where places are filled.
-pub const SHOWN: usize = core::mem::offset_of!(Sequencer, shown);
+pub const PUBLISHED: usize = core::mem::offset_of!(Sequencer, published);
 /// Offset of the number of notes.
 pub const NOTED: usize = core::mem::offset_of!(Sequencer, noted);
 
@@ -48,7 +49,7 @@ const COUNT: u32 = 16;
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct Sequencer {
-    shown: AtomicU64,
+    published: AtomicU64,
     /// Notes that are left or about to be.
     noted: AtomicU64,
     notes: [AtomicU64; NOTES],
@@ -98,14 +99,14 @@ fn take(head: &AtomicU64, first: u64, count: usize) -> bool {
 
 impl Sequencer {
     /// The position up to which all places are filled.
-    pub fn shown(&self) -> u64 {
-        self.shown.load(Ordering::Acquire)
+    pub fn published(&self) -> u64 {
+        self.published.load(Ordering::Acquire)
     }
 
     /// The places that were claimed from `first` on, `count` of them and at least one, are filled.
-    pub fn show(&self, first: u64, count: usize) {
+    pub fn publish(&self, first: u64, count: usize) {
         let behind = first.wrapping_add(count as u64);
-        if self.shown() == first {
+        if self.published() == first {
             self.pass(behind);
             return;
         }
@@ -113,23 +114,24 @@ impl Sequencer {
         let note = note(first, count as u64);
         let left = self.leave(note);
         fence(Ordering::SeqCst);
-        if self.shown() == first && self.takes(left, note) {
+        if self.published() == first && self.takes(left, note) {
             self.pass(behind);
         }
     }
 
-    /// The position `shown` was passed by this party, and there are notes: passes what was noted behind it.
+    /// The position `published` was passed by this party, and there are notes: passes what was noted behind
+    /// it.
     pub fn go_on(&self) {
-        let mut shown = self.shown();
-        while let Some(count) = self.find(shown) {
-            shown = shown.wrapping_add(count);
-            self.shown.store(shown, Ordering::Release);
+        let mut published = self.published();
+        while let Some(count) = self.find(published) {
+            published = published.wrapping_add(count);
+            self.published.store(published, Ordering::Release);
             fence(Ordering::SeqCst);
         }
     }
 
     fn pass(&self, behind: u64) {
-        self.shown.store(behind, Ordering::Release);
+        self.published.store(behind, Ordering::Release);
         fence(Ordering::SeqCst);
         if self.noted.load(Ordering::Relaxed) > 0 {
             self.go_on();
@@ -184,17 +186,17 @@ mod tests {
         assert_eq!((first, second), ((0, 3), (3, 2)));
         let third = take(9).unwrap();
         assert_eq!((third, take(1)), ((5, 3), None));
-        claims.show(third.0, third.1);
-        assert_eq!(claims.shown(), 0);
-        claims.show(second.0, second.1);
-        assert_eq!(claims.shown(), 0);
-        claims.show(first.0, first.1);
-        assert_eq!(claims.shown(), 8);
+        claims.publish(third.0, third.1);
+        assert_eq!(claims.published(), 0);
+        claims.publish(second.0, second.1);
+        assert_eq!(claims.published(), 0);
+        claims.publish(first.0, first.1);
+        assert_eq!(claims.published(), 8);
         tail.store(4, Ordering::Release);
         assert!(!claim_at(&head, &tail, 8, 7, 1), "an old position");
         assert!(!claim_at(&head, &tail, 8, 8, 5), "no room");
         assert!(claim_at(&head, &tail, 8, 8, 4));
-        claims.show(8, 4);
-        assert_eq!((claims.shown(), take(1)), (12, None));
+        claims.publish(8, 4);
+        assert_eq!((claims.published(), take(1)), (12, None));
     }
 }

@@ -10,12 +10,12 @@
 //! The waker changes the condition first and wakes afterwards. No wake-up is lost: a waiter enrols, checks
 //! again, and only then sleeps on its token, which a `resume` in between has already given.
 //!
-//! A waker walks along the list without taking it away. It chooses each waiter by an exchange of the waiter's
-//! state (`QUEUED` to `TAKEN`), gives it its token, records that (`TOLD`), and finally takes places at the
+//! A waker walks along the list and does not unlink it. It chooses each waiter by an exchange of the waiter's
+//! state (`QUEUED` to `TAKEN`), gives it its token, records that (`WOKEN`), and finally takes places at the
 //! top that no longer wait off the list. A waker that stops in the middle does not delay the waiters of
 //! another waker: the rest of the list is unchanged, and the other waker also gives the token to a waiter
-//! that is `TAKEN` but not yet `TOLD`. (Every sleeper must expect an extra token.) A leaving waiter marks its
-//! place; the party that takes the place off the list gives it back.
+//! that is `TAKEN` but not yet `WOKEN`. (Every sleeper must expect an extra token.) A leaving waiter marks
+//! its place; the party that takes the place off the list gives it back.
 //!
 //! Others may take places off during a walk; the head's tag counts these removals, and a walk during which
 //! the tag has changed starts again. `wake_one` needs this to be sure that its choice is in this list, and
@@ -38,7 +38,7 @@ use crate::cas2::AtomicPair;
 use crate::primitive::atomic::{Ordering, fence};
 use crate::primitive::constructor;
 use crate::wait_slot::{
-    self, CALLS, KINDS, LEFT, OFF, ONE_OF, PHASES, QUEUED, TAKEN, TOLD, WaitSlot,
+    self, CALLS, KINDS, LEFT, OFF, ONE_OF, PHASES, QUEUED, TAKEN, WOKEN, WaitSlot,
 };
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -436,7 +436,7 @@ fn tell(place: &WaitSlot, state: u64) {
     }
     let owner = place.owner.load(Ordering::Acquire);
     if state & CALLS == 0 {
-        // Another waker may have told it meanwhile, and the place may be a callback's by now.
+        // Another waker may have woken it meanwhile, and the place may be a callback's by now.
         if place.state.load(Ordering::Acquire) != state {
             return;
         }
@@ -445,7 +445,7 @@ fn tell(place: &WaitSlot, state: u64) {
         // Bound: one callback: a note (`sync/src/ready_list.rs`).
         callout::without_interrupts(|| call(place, state, owner));
     }
-    place.advance(state, TOLD);
+    place.advance(state, WOKEN);
 }
 
 /// Calls a callback that stays, unless it is one of several and that is `enough`: whether now it is.
@@ -733,10 +733,10 @@ mod models {
             let state = place.begin(THREAD, 0);
             assert!(place.advance(state, TAKEN));
             let taken = state & !PHASES | TAKEN;
-            // Chosen, and not told yet: two wakers find the place.
+            // Chosen, and not woken yet: two wakers find the place.
             let other = thread::spawn(move || tell(place, taken));
             tell(place, taken);
-            // The party that has told it takes it off the list, and it becomes another owner's.
+            // The party that has woken it takes it off the list, and it becomes another owner's.
             settle(place);
             place.begin(CALLBACK, CALLS);
             let _ = other.join();

@@ -27,7 +27,7 @@ pub(crate) const QUEUED: u64 = 1;
 /// A waker has chosen it, and gives its owner the token next.
 pub(crate) const TAKEN: u64 = 2;
 /// Its owner has the token, or was called; it is to be taken off the list.
-pub(crate) const TOLD: u64 = 3;
+pub(crate) const WOKEN: u64 = 3;
 /// Its owner does not need it any more: the party that takes it off the list gives it back.
 pub(crate) const LEFT: u64 = 4;
 

@@ -7,12 +7,13 @@
 //! - blocking: [`suspend`], [`resume`], [`yield_now`];
 //! - one thread on another: the methods of [`Tte`] in [`ops`]: hold, release, stop, step, interrupt, signal,
 //!   notify, alert, kill; [`wait`]; [`by_handle`] finds a thread that a program names, [`direct`] does the
-//!   frequent operations directly from the dispatcher, [`steered`] has them as callentries;
+//!   frequent operations directly from the dispatcher, [`thread_quaject`] has them as callentries;
 //! - from the kernel into user mode and back: [`protected_return`];
 //! - crossings: [`irq_exit`] is the machine's callout; the room above calls [`before_user`], [`debug_trap`]
 //!   and [`no_fpu`] from its own;
 //! - [`chain`]: procedures that run at the end of the current interrupt;
-//! - [`speculation`]: a thread's own speculation controls; [`grace`]: the thread that ends grace periods;
+//! - [`speculation`]: a thread's own speculation controls; [`grace`]: the thread that ends grace periods
+//!   (RCU-like);
 //! - [`demand`]: quanta by the fill of channels, [`record`]: the latest of them; [`clock`]: alarms and
 //!   sleeping; [`deadline`]: the time limit of a thread's wait; [`lazy_fpu`]: floating point; [`dispatch`]: a
 //!   thread's own system-call entry.
@@ -44,7 +45,7 @@ pub use balance::cpu_time_sampling;
 pub use clock::deadline;
 pub use entry::{frameless, jump_words};
 pub use life::grace;
-pub use native::{direct, job, ops, quaject as steered};
+pub use native::{direct, job, ops, quaject as thread_quaject};
 pub use ring::{chain, ready, steal_queue};
 pub use switch::{hw_breakpoints, lazy_fpu, speculation};
 pub use time::{demand, record};
@@ -56,7 +57,7 @@ pub use life::on_demand::OnDemand;
 pub use life::spawn::{Body, Spec, bury, create, exit, spawn};
 pub use life::start_up::{idle, init};
 pub use native::ops::{EVENTS, find, hold_self, wait, wait_interruptible};
-pub use policy::real_time::{SchedClass, give_up_turn, settle};
+pub use policy::real_time::{SchedClass, apply_policy, give_up_turn};
 pub use ring::per_cpu::{CpuStats, stats};
 pub use running::block::{resume, resume_address, start, suspend, yield_now};
 pub use running::pending_work::safe_point;

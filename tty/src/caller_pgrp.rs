@@ -6,7 +6,7 @@
 //!
 //! Source: dissertation, section 4.1.3; docs/architecture.md, "The current CPU and thread".
 //!
-//! *Unsafe*: promise of a callentry.
+//! *Unsafe*: safety contract of a callentry.
 
 use alloc::sync::Arc;
 use codegen::idioms::Reg;

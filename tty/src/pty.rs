@@ -24,7 +24,7 @@ use super::output::TtyOutput;
 use account::quota;
 use account::user::Charge;
 use file::fs::ownership::Ownership;
-use file::seam;
+use file::routine_env;
 use process::signal;
 use process::{Process, tree};
 use vm::fallible::{try_arc, try_push, try_reserve};
@@ -122,7 +122,7 @@ pub(super) struct Pty {
 impl Pty {
     fn new() -> Result<Pty> {
         let charge = quota::pty()?;
-        let several = seam::get()?.several_cpus();
+        let several = routine_env::get()?.several_cpus();
         let channel = Channel::new(Parties::Many, Parties::Many, CHANNEL, several)
             .map_err(|_| Errno::ENOMEM)?;
         Ok(Pty {

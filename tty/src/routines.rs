@@ -22,7 +22,7 @@ use quaject::queue::{RawReadRecipe, Wakes};
 
 use super::editor::Editor;
 use super::output::TtyOutput;
-use file::seam;
+use file::routine_env;
 use file::{DescRoutine, DescRoutines};
 
 /// A terminal's routines.
@@ -53,8 +53,8 @@ pub(super) struct RoutineConditions {
 
 impl Pair {
     fn new(read: &'static str, write: &'static str) -> Result<Pair> {
-        let seam = seam::get()?;
-        let relay = |name, number| Composed::new(name, number, seam).map_err(|_| Errno::ENOMEM);
+        let env = routine_env::get()?;
+        let relay = |name, number| Composed::new(name, number, env).map_err(|_| Errno::ENOMEM);
         Ok(Pair {
             read: relay(read, nr::READ)?,
             write: relay(write, nr::WRITE)?,
@@ -65,7 +65,7 @@ impl Pair {
         Ok(DescRoutines {
             read: Some(self.read.routine().clone()),
             write: Some(self.write.routine().clone()),
-            lseek: Some(seam::constants()?.no_seek.clone()),
+            lseek: Some(routine_env::constants()?.no_seek.clone()),
         })
     }
 
@@ -104,7 +104,7 @@ impl TtyRoutines {
 
     /// Generates the routines for `settings` and `sort`.
     pub fn replug(&self, settings: &Termios, sort: RoutineConditions, editor: &Editor) {
-        let Ok(seam) = seam::get() else { return };
+        let Ok(env) = routine_env::get() else { return };
         let (input, output) = editor.ends();
         let read = (!sort.gone).then(|| {
             follow(cook_tty_in::TtyReadRecipe {
@@ -114,7 +114,7 @@ impl TtyRoutines {
                 full: self.master.is_some(),
                 // A reader whose master goes gets an error, which the slow way knows.
                 patient: self.master.is_none() && waits_for_one(settings),
-                env: seam,
+                env,
             })
         });
         let idle = sort.held || sort.gone || settings.lflag & TOSTOP != 0;
@@ -128,7 +128,7 @@ impl TtyRoutines {
                 from: output.clone(),
                 wakes,
                 rule,
-                env: seam,
+                env,
             })
         });
         // Without room for code, calls take the slow exit.
@@ -141,14 +141,14 @@ impl TtyRoutines {
             follow(RawReadRecipe {
                 queue: channel.queue().clone(),
                 wakes: Wakes::Channel(channel.clone()),
-                env: seam,
+                env,
             })
         });
         let write = cook_tty_in::enters_plainly(settings).then(|| {
             follow(cook_tty_in::PtyWriteRecipe {
                 typed: self.typed.clone(),
                 entrance: editor.entrance().clone(),
-                env: seam,
+                env,
             })
         });
         let _read = master.read.follow(read);

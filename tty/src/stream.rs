@@ -23,7 +23,7 @@ use quaject::queue::{RawReadRecipe, Wakes, q_put_string};
 use file::fasync::FasyncKind;
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS, WRITES};
-use file::seam;
+use file::routine_env;
 use file::{DescRoutine, DescRoutines, File, OpenFile, Sharing};
 
 const PIECE: usize = 4096;
@@ -39,8 +39,8 @@ pub struct StreamFile {
 impl StreamFile {
     /// A file that reads from `input` and writes to `output`, which may be the same. ENOMEM.
     pub fn new(input: &'static dyn Stream, output: &'static dyn Stream) -> Result<Self> {
-        let seam = seam::get()?;
-        let relay = |name, number| Composed::new(name, number, seam).map_err(|_| Errno::ENOMEM);
+        let env = routine_env::get()?;
+        let relay = |name, number| Composed::new(name, number, env).map_err(|_| Errno::ENOMEM);
         let file = StreamFile {
             input,
             output,
@@ -52,7 +52,7 @@ impl StreamFile {
             let recipe = RawReadRecipe {
                 queue: queue.clone(),
                 wakes: Wakes::Nobody,
-                env: seam,
+                env,
             };
             let _slowly = file.read.follow(Some(Arc::new(recipe)));
         }
@@ -65,7 +65,7 @@ impl StreamFile {
                 from,
                 wakes: Wakes::Nobody,
                 rule: Rule::Plain,
-                env: seam,
+                env,
             };
             let _slowly = file.write.follow(Some(Arc::new(recipe)));
         }
@@ -197,7 +197,7 @@ impl File for StreamFile {
 
     fn synthesize(&self, of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         let mut made = DescRoutines {
-            lseek: Some(seam::constants()?.no_seek.clone()),
+            lseek: Some(routine_env::constants()?.no_seek.clone()),
             ..DescRoutines::default()
         };
         if of.readable() {

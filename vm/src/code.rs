@@ -4,8 +4,8 @@
 //! *Interface*: `link` at boot lends it to `codegen`, which decides what lies where. A frame of code is taken
 //! out of `PHYS_MAP` and `WINDOW` (`kernel::hide`) before it is executable, and comes back when it is not any
 //! more. It is written through a window of one page, which one CPU opens for itself at a place that changes
-//! each time (`machine::paging::open_patch`). A page that was taken back may still be translated by some CPU;
-//! before memory is put behind any page again, all CPUs forget.
+//! each time (`machine::paging::open_patch`). After a page was taken back a stale TLB entry may remain;
+//! before memory is put behind any page again, all TLBs are flushed.
 //!
 //! Progress: lock-free, but adding memory for a page sleeps until the other CPUs have flushed their TLBs.
 

@@ -3,9 +3,10 @@
 //! *Interface*: [`Magazine::pop`], [`Magazine::push`] (refused when full), [`Magazine::len`]; several at a
 //! time by [`Magazine::push_chain`] and [`Magazine::drain`].
 //!
-//! A stack of objects by number, linked through a word of each. To those behind it they are in use. Every CPU
-//! has its own, so that what it frees it gets again while its caches still have it; but a thread that has
-//! gone to another CPU meanwhile, or one that collects from all when memory is short, may use it too. The
+//! A stack of objects by number, linked through a word of each. The shared allocator counts these objects as
+//! allocated. Every CPU has its own magazine, so that what it frees it gets again while its caches still have
+//! it; but a thread that has gone to another CPU meanwhile, or one that collects from all when memory is
+//! short, may use it too. The
 //! head carries a tag that every change increments, so that a link which was read while another took the
 //! object never gets in (the A-B-A problem; dissertation, 5.2.1).
 //!

@@ -1,9 +1,9 @@
 //! Tables of the kernel of which most entries are never used: a page of one has memory when an entry there is
 //! first needed, and keeps it.
 //!
-//! *Interface*: [`SparseTable`], of words that are zero until then, and that anybody may read; `reserve` and
-//! `back` for a table whose owner reads nothing before; [`held`]. The tables lie one behind the other in
-//! `abi::layout::SPARSE`, from a page on that is drawn by lot.
+//! *Interface*: [`SparseTable`], of words that are zero until then, and that anybody may read; `reserve`
+//! (addresses) and `back` (populates a page) for a table whose owner reads nothing before; [`held`]. The
+//! tables lie one behind the other in `abi::layout::SPARSE`, from a random start page on (KASLR).
 //!
 //! A page of a [`SparseTable`] that was not needed yet shows one page of zeros, which cannot be written and
 //! is the same for all. Progress: lock-free, but [`SparseTable::back`] waits until all CPUs have forgotten

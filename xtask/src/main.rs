@@ -1,4 +1,4 @@
-//! The one door: `cargo xtask`.
+//! Entry point of `cargo xtask`.
 //!
 //! *Interface*: `run` and `image` are answered here. The package `checks` answers `check`, `calls` and
 //! `lists`, and the package `suites` answers `test`, `fuzz`, `ltp`, `bench` and `plot`. Each is built when

@@ -251,7 +251,7 @@ impl Channel {
             ; mov edx, pace.bytes()
         );
         let kept = crate::handler::KEPT - Regs::of(&[Reg::Rsi]);
-        match a.consult(from, port) {
+        match a.use_link(from, port) {
             Some(link) => {
                 a.place(link, kept, None, &[]);
             }

@@ -308,7 +308,7 @@ impl Stream {
             ; add rsi, self.near.frames
             ; mov edx, bytes
         );
-        match a.consult(from, port) {
+        match a.use_link(from, port) {
             Some(link) => {
                 a.place(link, KEPT, None, &[]);
             }
@@ -364,7 +364,7 @@ impl Stream {
             ; add rsi, self.near.frames
             ; mov edx, bytes
         );
-        if let Some(link) = a.consult(from, port) {
+        if let Some(link) = a.use_link(from, port) {
             a.place(link, KEPT, None, &[]);
         }
         dynasm!(a ; .arch x64

@@ -1,6 +1,6 @@
-//! The sections of the handler, run against registers in memory, beside plain twins.
+//! The sections of the handler, run against registers in memory, beside reference implementations.
 //!
-//! *Unsafe*: promise of the section.
+//! *Unsafe*: safety contract of the section.
 
 use super::*;
 use crate::sound::{GET_SAMPLE, PUT_SAMPLE, SoundAd, SoundDa};

@@ -10,7 +10,7 @@
 //!
 //! Source: dissertation, figure 4.2 and section 4.1.3 (a small callentry is copied into the callout).
 //!
-//! *Unsafe*: promise of the callentries.
+//! *Unsafe*: safety contract of the callentries.
 
 use super::{INTERRUPTS, RECEIVE_ON, TRANSMIT_ON};
 use alloc::sync::Arc;

@@ -13,7 +13,7 @@
 //! Source: dissertation, section 3.3.3, figure 3.5: the buffer's code stands in the handler, only what is
 //! used is saved, and the handler is generated again when a source comes or goes.
 //!
-//! *Unsafe*: promise of the handler.
+//! *Unsafe*: safety contract of the handler.
 
 use super::{DATA, FIFO, STATUS};
 use crate::handler::{self, KEPT};
@@ -179,7 +179,7 @@ fn emit_receive(a: &mut Assembly, plan: &Plan, r: &Receive) {
     let (data, status) = (i32::from(plan.port + DATA), i32::from(plan.port + STATUS));
     let [next, received] = core::array::from_fn(|_| a.label());
     if r.bursts
-        && let Some(link) = a.consult(r.from, r.put)
+        && let Some(link) = a.use_link(r.from, r.put)
     {
         // At the trigger level a burst is there for certain, and nobody need ask before each byte.
         let mark = a.mark();
@@ -196,7 +196,7 @@ fn emit_receive(a: &mut Assembly, plan: &Plan, r: &Receive) {
         ; test al, 1
         ; jz =>received
     );
-    match a.consult(r.from, r.put) {
+    match a.use_link(r.from, r.put) {
         None => dynasm!(a ; .arch x64 ; mov edx, data ; in al, dx),
         Some(link) if a.place_around(link, KEPT, received, &FromChip { data, count: 1 }) => {}
         // A callentry that cannot be asked for room first loses the byte that it refuses.
@@ -214,7 +214,7 @@ fn emit_receive(a: &mut Assembly, plan: &Plan, r: &Receive) {
 /// Gives the chip what `getchar` leads to, as much as it takes when its transmitter is empty.
 fn emit_transmit(a: &mut Assembly, plan: &Plan, t: &Transmit) {
     let (data, status) = (i32::from(plan.port + DATA), i32::from(plan.port + STATUS));
-    let Some(link) = a.consult(t.from, t.get) else {
+    let Some(link) = a.use_link(t.from, t.get) else {
         return;
     };
     let sent = a.label();

@@ -1,8 +1,8 @@
 //! The split virtqueue: descriptors, what the driver makes available, what the device has used.
 //!
 //! *Interface*: [`Virtqueue`] owns its memory. Its addresses go to the device ([`Virtqueue::descriptors`],
-//! ...) and into generated code ([`Virtqueue::words`]); the plain twin of that code is [`Virtqueue::give`]
-//! and [`Virtqueue::take`], for queues that are seldom used.
+//! ...) and into generated code ([`Virtqueue::words`]); the reference implementation of that code is
+//! [`Virtqueue::give`] and [`Virtqueue::take`], for queues that are seldom used.
 //!
 //! Buffers are of the kernel's heap, which is contiguous in physical memory as it is in the window:
 //! [`physical`].

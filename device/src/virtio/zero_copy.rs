@@ -19,7 +19,7 @@
 //!
 //! Source: dissertation, section 3.3.3 and figure 4.2; Virtual I/O Device (VIRTIO) Version 1.2, section 2.7.
 //!
-//! *Unsafe*: promise of submit; a word in a near block.
+//! *Unsafe*: safety contract of submit; a word in a near block.
 
 use super::transport::Doorbell;
 use super::virtqueue::{Virtqueue, VirtqueueWords, physical};
@@ -197,7 +197,7 @@ impl ZeroCopyQueue {
             ),
             QueueDirection::Out => dynasm!(d ; .arch x64
                 ; mov rcx, [q.tail]
-                ; mov rax, [q.shown]
+                ; mov rax, [q.published]
                 ; sub rax, rcx
                 ; jz =>idle
             ),

@@ -2,11 +2,11 @@
 //!
 //! *Interface*: [`Epoll::take_frameless`] and [`Epoll::sleep_frameless`], which `epoll_wait` calls in turn.
 //!
-//! Interrupts are off, except for work that may wait. Most looks are generated code
-//! ([`OpenFile::ready_events_weakly`]). A new member is looked at first: if it is ready, as a level, it stays
-//! in the line and keeps its mark. A member that has stayed in the line was reported before, and usually has
-//! nothing any more: it is taken off first, and then one look is enough. For a file whose lists are woken at
-//! each change, a member that stands in all of them need not be shown again. If the monitor is held, the
+//! Interrupts are off, except for work that may wait. Most readiness checks are generated code
+//! ([`OpenFile::ready_events_weakly`]). A new member is checked first: if it is ready, as a level, it stays
+//! in the ready list with its flag. A member that has stayed in the list was reported before, and usually has
+//! nothing any more: it is taken off first, and then one check is enough. For a file whose wait lists are
+//! woken at each change, a member that is in all of them need not enrol again. If the monitor is held, the
 //! array cannot be written or there is a second sleeper, the call is made as in [`super`].
 
 use alloc::sync::Arc;
@@ -16,7 +16,7 @@ use abi::errno::Result;
 use abi::linux::{EPOLLET, EPOLLONESHOT, EpollEvent};
 use sync::ready_list::ReadyMember;
 use thread::flags::ATTENTION;
-use thread::frameless::{LEFT, sleep, with_interrupts};
+use thread::frameless::{NOT_HANDLED, sleep, with_interrupts};
 
 use super::{Epoll, Interest, Interests, Question};
 use crate::fs::file::OpenFile;
@@ -41,14 +41,14 @@ impl Epoll {
         looks
     }
 
-    /// Reports up to `most` events into the array at `events`, which has room: how many, or [`LEFT`].
+    /// Reports up to `most` events into the array at `events`, which has room: how many, or [`NOT_HANDLED`].
     /// Interrupts are off, and are off again afterwards.
     #[inline(always)]
     pub fn take_frameless(&self, most: usize, events: usize) -> isize {
         // Bound: as many looks as members are ready; interrupts come after each 16, and for each that no code
         // makes.
         let Some(mut interests) = self.interests.try_lock() else {
-            return LEFT;
+            return NOT_HANDLED;
         };
         let interests = &mut *interests;
         let have_come = interests.line.is_empty();
@@ -111,7 +111,7 @@ impl Epoll {
         self.leave(interests);
         match whole || reported > 0 {
             true => reported as isize,
-            false => LEFT,
+            false => NOT_HANDLED,
         }
     }
 }

@@ -57,9 +57,9 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
         .filter(|inode| inode.kind() == FileKind::Directory);
     let inode = inode.ok_or(Errno::ENOTDIR)?;
     let owner = FileOwner::caller(0)?;
-    let told = of.make_fasync()?;
+    let fasync = of.make_fasync()?;
     // Bound: a few words, and making what tells, once.
-    let mut notice = told.notice.lock();
+    let mut notice = fasync.notice.lock();
     if notice.is_none() {
         let place = ReadyPlace::new(of)?;
         let list = fasync::ready_list().ok_or(Errno::ENOMEM)?;
@@ -80,7 +80,7 @@ pub fn set(of: &Arc<OpenFile>, fd: i32, table: usize, wanted: u32) -> Result<()>
     own.wanted |= wanted;
     let (instance, mask) = (own.instance.clone(), events(own.wanted));
     drop(notice);
-    told.own(owner);
+    fasync.own(owner);
     let marked = marks::add(&instance, inode, mask, || {
         quota::watch().map_err(|_| Errno::ENOMEM)
     });

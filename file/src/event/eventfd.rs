@@ -14,7 +14,7 @@ use super::{NUMBER, put_number, room_for_number};
 use crate::fs::file::{DescRoutines, File, OpenFile, ReadinessRoutine};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS, WRITES};
-use crate::seam;
+use crate::routine_env;
 use vm::fallible::{try_arc, try_string};
 
 /// A counter that is open.
@@ -108,8 +108,8 @@ impl File for EventFd {
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines {
-            lseek: Some(seam::constants()?.nothing.clone()),
-            ..self.synthesize_against(of, sharing, seam::get()?)?
+            lseek: Some(routine_env::constants()?.nothing.clone()),
+            ..self.synthesize_against(of, sharing, routine_env::get()?)?
         })
     }
 
@@ -118,11 +118,11 @@ impl File for EventFd {
         &self,
         _of: &OpenFile,
         _sharing: Sharing,
-        seam: &RoutineEnv,
+        env: &RoutineEnv,
     ) -> Result<DescRoutines> {
         Ok(DescRoutines {
-            read: seam::made(counter::reader(&self.0, seam))?,
-            write: seam::made(counter::writer(&self.0, seam))?,
+            read: routine_env::made(counter::reader(&self.0, env))?,
+            write: routine_env::made(counter::writer(&self.0, env))?,
             lseek: None,
         })
     }
@@ -131,7 +131,7 @@ impl File for EventFd {
         let looker = ReadinessCheck::new(&self.0)
             .differ(CounterCore::something, READS)
             .differ(CounterCore::room, WRITES);
-        seam::made(looker.make())
+        routine_env::made(looker.make())
     }
 
     fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {

@@ -15,7 +15,7 @@ use crate::fs::file::{DescRoutines, File, OpenFile, SMALL_WEIGHT};
 use crate::fs::fsnotify::{self, InotifyInstance, limits};
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable, READS};
-use crate::seam;
+use crate::routine_env;
 use account::quota;
 use account::user::Charge;
 use vm::fallible::{try_arc, try_string};
@@ -66,7 +66,7 @@ impl File for Inotify {
 
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines {
-            lseek: Some(seam::constants()?.nothing.clone()),
+            lseek: Some(routine_env::constants()?.nothing.clone()),
             ..DescRoutines::default()
         })
     }

@@ -99,7 +99,7 @@ impl FdTable {
         };
         if !list.admitted() {
             // None may wait there.
-            if !of.goes_quietly(flags) {
+            if !of.can_close_fast(flags) {
                 return None;
             }
             self.vacate(fd, &place);

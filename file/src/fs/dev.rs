@@ -18,7 +18,7 @@ use super::inode::OpenRequest;
 use crate::fs::file::{DescRoutines, File, OpenFile, Sharing};
 use crate::fs::kmsg::{self, LOG};
 use crate::io::IoBuf;
-use crate::seam;
+use crate::routine_env;
 use account::Capability;
 use account::caller;
 
@@ -165,7 +165,7 @@ impl File for Memory {
     }
 
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
-        let made = seam::constants()?;
+        let made = routine_env::constants()?;
         let (read, write) = match self {
             Memory::Null => (Some(&made.nothing), Some(&made.swallow)),
             Memory::Zero => (Some(&made.zeros), Some(&made.swallow)),

@@ -3,7 +3,7 @@
 //!
 //! *Interface*: [`FoundPath::described`] with interrupts off. It answers nothing where the ordinary open has
 //! more to do than a few words: somebody watches files or has a lease, the file becomes shorter, memory or
-//! descriptions are short, a monitor is taken. The closing half is [`OpenFile::goes_quietly`].
+//! descriptions are short, a monitor is taken. [`OpenFile::can_close_fast`] is for the fast path of `close`.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (made by its class).
 //!
@@ -84,7 +84,7 @@ impl OpenFile {
     /// ([`OpenFile::list_for`]), may be given up with interrupts off: it has no code, nobody is to be told,
     /// and its inode stays, since it has a name.
     #[inline(always)]
-    pub(crate) fn goes_quietly(self: &Arc<Self>, flags: u32) -> bool {
+    pub(crate) fn can_close_fast(self: &Arc<Self>, flags: u32) -> bool {
         let writes = flags & O_ACCMODE != O_RDONLY;
         // The place, the behaviour and the right to write have a count each.
         let more = |inode: &Arc<dyn Inode>| Arc::strong_count(inode) > 2 + usize::from(writes);

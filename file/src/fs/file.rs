@@ -39,7 +39,7 @@ use crate::fs::{Attr, DirSink, FileKind, Inode, OpenRequest, VfsPath};
 use crate::gauge::Gauges;
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable};
-use crate::seam;
+use crate::routine_env;
 use account::caller;
 use account::quota;
 use entries::Code;
@@ -164,7 +164,7 @@ pub trait File: Send + Sync + Any {
     }
     /// The error of a failed store in the whole file system since the description was opened, or got the last
     /// report (`syncfs`). EIO, ENOSPC, EDQUOT.
-    fn told_of_all(&self, _of: &OpenFile) -> Result<()> {
+    fn take_fs_error(&self, _of: &OpenFile) -> Result<()> {
         Ok(())
     }
     /// `fallocate` with its `mode`, offset and length in bytes.
@@ -212,15 +212,15 @@ pub trait File: Send + Sync + Any {
     fn close(&self, _of: &OpenFile) {}
     /// Code for this description. [`Sharing::Exclusive`] promises one thread until it is replugged.
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
-        self.synthesize_against(of, sharing, seam::get()?)
+        self.synthesize_against(of, sharing, routine_env::get()?)
     }
-    /// As [`File::synthesize`], against `seam` and no other; nothing for a file whose code is made once for
+    /// As [`File::synthesize`], against `env` and no other; nothing for a file whose code is made once for
     /// many, or is plugged from elsewhere.
     fn synthesize_against(
         &self,
         _of: &OpenFile,
         _sharing: Sharing,
-        _seam: &RoutineEnv,
+        _env: &RoutineEnv,
     ) -> Result<DescRoutines> {
         Ok(DescRoutines::default())
     }
@@ -335,7 +335,7 @@ pub struct OpenFile {
     operations: Operations,
     look: readiness::Readiness,
     /// Its settings for signals. A description with such settings is never reused.
-    told: Once<Box<Fasync>>,
+    fasync: Once<Box<Fasync>>,
 }
 
 // SAFETY: all fields but `list` and `shown` are `Send` and `Sync` themselves; these point to parts of the
@@ -432,7 +432,7 @@ impl OpenFile {
             code: Code::new(),
             operations: Operations::default(),
             look: readiness::Readiness::new(),
-            told: Once::new(),
+            fasync: Once::new(),
         })
     }
 

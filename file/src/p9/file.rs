@@ -64,12 +64,12 @@ pub struct P9File {
     unit: u32,
     /// Its pages, unless it is too long for them.
     pages: Option<Arc<CachedFile>>,
-    /// They are read and written, and not the host.
+    /// Calls read and write the pages, and not the host.
     through: bool,
-    /// Errors of stores that its description was told of.
-    told: AtomicU32,
-    /// Those of all files of the share.
-    told_of_all: AtomicU32,
+    /// The last error of a store that was reported to its description ([`WritebackErrors`]).
+    reported_error: AtomicU32,
+    /// The same for the errors of all files of the share.
+    reported_fs_error: AtomicU32,
     user: Option<BackingUser>,
 }
 
@@ -85,13 +85,13 @@ impl P9File {
         let user = host.map(|host| host.attach(&handle.fid, handle.reads, handle.writes));
         let told = pages.as_ref().map_or(0, |pages| pages.errors().begin());
         P9File {
-            told_of_all: AtomicU32::new(node.shared.errors.begin()),
+            reported_fs_error: AtomicU32::new(node.shared.errors.begin()),
             node,
             fid: handle.fid,
             unit: handle.unit,
             pages,
             through,
-            told: AtomicU32::new(told),
+            reported_error: AtomicU32::new(told),
             user,
         }
     }
@@ -285,15 +285,15 @@ impl File for P9File {
         let stored = match self.pages() {
             Some(pages) => {
                 pages.flush();
-                pages.errors().tell(&self.told)
+                pages.errors().tell(&self.reported_error)
             }
             None => Ok(()),
         };
         stored.and(self.node.shared.session.fsync(&self.fid, data))
     }
 
-    fn told_of_all(&self, _of: &OpenFile) -> Result<()> {
-        self.node.shared.errors.tell(&self.told_of_all)
+    fn take_fs_error(&self, _of: &OpenFile) -> Result<()> {
+        self.node.shared.errors.tell(&self.reported_fs_error)
     }
 
     fn unsettled(&self, _of: &OpenFile) -> bool {
@@ -312,11 +312,11 @@ impl File for P9File {
         &self,
         of: &OpenFile,
         sharing: Sharing,
-        seam: &RoutineEnv,
+        env: &RoutineEnv,
     ) -> Result<DescRoutines> {
         match self.kept() {
             // SAFETY: the description keeps this, which keeps the pages.
-            Some(pages) => unsafe { routines::make(pages.core(), of, sharing, seam) },
+            Some(pages) => unsafe { routines::make(pages.core(), of, sharing, env) },
             None => Ok(DescRoutines::default()),
         }
     }
@@ -356,8 +356,8 @@ impl File for P9File {
 pub struct P9Dir {
     fid: Arc<Fid>,
     errors: Arc<WritebackErrors>,
-    /// Of these its description was told.
-    told_of_all: AtomicU32,
+    /// The last of these that was reported to its description.
+    reported_fs_error: AtomicU32,
 }
 
 impl P9Dir {
@@ -365,7 +365,7 @@ impl P9Dir {
     pub fn new(fid: Arc<Fid>, errors: Arc<WritebackErrors>) -> P9Dir {
         P9Dir {
             fid,
-            told_of_all: AtomicU32::new(errors.begin()),
+            reported_fs_error: AtomicU32::new(errors.begin()),
             errors,
         }
     }
@@ -393,7 +393,7 @@ impl File for P9Dir {
         self.fid.session().fsync(&self.fid, data)
     }
 
-    fn told_of_all(&self, _of: &OpenFile) -> Result<()> {
-        self.errors.tell(&self.told_of_all)
+    fn take_fs_error(&self, _of: &OpenFile) -> Result<()> {
+        self.errors.tell(&self.reported_fs_error)
     }
 }

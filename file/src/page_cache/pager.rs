@@ -36,7 +36,7 @@ pub struct PagesPager<U: CacheUser> {
     /// A shared mapping that may write.
     writes: bool,
     /// Store errors that were reported by `msync`.
-    told: AtomicU32,
+    reported_error: AtomicU32,
     user: U,
     _writing: Option<WriteAccess>,
 }
@@ -56,13 +56,13 @@ impl<U: CacheUser> PagesPager<U> {
         if writes {
             pages.map_to_write(true);
         }
-        let told = AtomicU32::new(pages.errors().begin());
+        let reported_error = AtomicU32::new(pages.errors().begin());
         PagesPager {
             inode,
             pages,
             path,
             writes,
-            told,
+            reported_error,
             user,
             _writing: writing,
         }
@@ -102,7 +102,7 @@ impl<U: CacheUser> Pager for PagesPager<U> {
 
     fn store(&self) -> Result<()> {
         self.pages.flush();
-        self.pages.errors().tell(&self.told)
+        self.pages.errors().tell(&self.reported_error)
     }
 
     fn file(&self) -> Option<Box<dyn Any>> {

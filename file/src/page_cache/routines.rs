@@ -9,7 +9,7 @@ use quaject::fsmap::{self, FileCore};
 use quaject::{RoutineEnv, RoutineError, Sharing};
 
 use crate::fs::file::{DescRoutine, DescRoutines, OpenFile};
-use crate::seam;
+use crate::routine_env;
 
 /// Routines over the pages of `core` for the description `of`, as far as it may read and write. ENOMEM: no
 /// room for code.
@@ -20,7 +20,7 @@ pub unsafe fn make(
     core: &FileCore,
     of: &OpenFile,
     sharing: Sharing,
-    seam: &RoutineEnv,
+    env: &RoutineEnv,
 ) -> Result<DescRoutines> {
     let cursor = &of.cursor;
     let mut routines = DescRoutines::default();
@@ -28,13 +28,13 @@ pub unsafe fn make(
     // may be inside a routine, its descriptor table keeps the description, or has given it to `sync::epoch`.
     unsafe {
         if of.readable() {
-            routines.read = made(fsmap::synthesize_read(core, cursor, seam, sharing))?;
+            routines.read = made(fsmap::synthesize_read(core, cursor, env, sharing))?;
         }
         if of.writable() {
             let append = of.appending();
-            routines.write = made(fsmap::synthesize_write(core, cursor, seam, sharing, append))?;
+            routines.write = made(fsmap::synthesize_write(core, cursor, env, sharing, append))?;
         }
-        routines.lseek = made(fsmap::synthesize_lseek(core, cursor, seam, sharing))?;
+        routines.lseek = made(fsmap::synthesize_lseek(core, cursor, env, sharing))?;
     }
     Ok(routines)
 }
@@ -49,13 +49,13 @@ fn made(routine: core::result::Result<DescRoutine, RoutineError>) -> Result<Opti
 /// # Safety
 /// As for [`make`].
 pub unsafe fn make_at(core: &FileCore, of: &OpenFile, writes: bool) -> Result<Option<DescRoutine>> {
-    let seam = seam::get()?;
+    let env = routine_env::get()?;
     // SAFETY: the description keeps the file, as above.
     unsafe {
         match writes {
             true if of.appending() => Ok(None),
-            true => made(fsmap::synthesize_write_at(core, seam)),
-            false => made(fsmap::synthesize_read_at(core, seam)),
+            true => made(fsmap::synthesize_write_at(core, env)),
+            false => made(fsmap::synthesize_read_at(core, env)),
         }
     }
 }

@@ -23,7 +23,7 @@ use sync::Monitor;
 use super::Pipe;
 use crate::fdtable;
 use crate::fs::file::{DescRoutine, DescRoutines, OpenFile};
-use crate::seam;
+use crate::routine_env;
 use account::Capability;
 use account::quota;
 use account::user::Charge;
@@ -71,8 +71,8 @@ struct Current {
 
 impl Later {
     fn new(core: Arc<PipeCore>, charge: Charge) -> Result<Later> {
-        let seam = seam::get()?;
-        let relay = |name, number| Relay::new(name, number, seam).map_err(|_| Errno::ENOMEM);
+        let env = routine_env::get()?;
+        let relay = |name, number| Relay::new(name, number, env).map_err(|_| Errno::ENOMEM);
         Ok(Later {
             core: Monitor::new(Current {
                 core,
@@ -221,12 +221,12 @@ impl Pipe {
 
     /// Generates the routines for `core`. Without room for code, calls take the slow exit.
     fn plug(&self, later: &Later, core: &Arc<PipeCore>) {
-        let Ok(seam) = seam::get() else { return };
+        let Ok(env) = routine_env::get() else { return };
         later
             .read
-            .plug(self.reader(core, seam, Sharing::Shared).ok());
+            .plug(self.reader(core, env, Sharing::Shared).ok());
         later
             .write
-            .plug(self.writer(core, seam, Sharing::Shared).ok());
+            .plug(self.writer(core, env, Sharing::Shared).ok());
     }
 }

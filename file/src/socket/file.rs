@@ -20,7 +20,7 @@ use crate::fs::file::{
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};
-use crate::seam;
+use crate::routine_env;
 use vm::fallible::try_text;
 
 /// A socket that is open.
@@ -194,8 +194,8 @@ impl File for Open {
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines {
-            lseek: Some(seam::constants()?.no_seek.clone()),
-            ..self.synthesize_against(of, sharing, seam::get()?)?
+            lseek: Some(routine_env::constants()?.no_seek.clone()),
+            ..self.synthesize_against(of, sharing, routine_env::get()?)?
         })
     }
 
@@ -203,7 +203,7 @@ impl File for Open {
         &self,
         _of: &OpenFile,
         sharing: Sharing,
-        seam: &RoutineEnv,
+        env: &RoutineEnv,
     ) -> Result<DescRoutines> {
         let mut routines = DescRoutines::default();
         let plug =
@@ -217,15 +217,15 @@ impl File for Open {
         if let (Some(incoming), Some(outgoing), true) =
             (socket.inbox.queue(), outgoing, self.is_piped())
         {
-            routines.read = plug(pipe::reader(incoming, seam, sharing, Patience::Patient))?;
-            routines.write = plug(pipe::writer(outgoing, seam, sharing))?;
+            routines.read = plug(pipe::reader(incoming, env, sharing, Patience::Patient))?;
+            routines.write = plug(pipe::writer(outgoing, env, sharing))?;
         }
         if socket.kind == SocketType::Datagram {
             if let Some(queue) = socket.inbox.queue() {
-                routines.read = plug(pipe::receiver(queue, seam, sharing, Patience::Patient))?;
+                routines.read = plug(pipe::receiver(queue, env, sharing, Patience::Patient))?;
             }
             if let Some(lane) = socket.lane() {
-                routines.write = plug(pipe::sender(lane, seam))?;
+                routines.write = plug(pipe::sender(lane, env))?;
             }
         }
         Ok(routines)
@@ -246,7 +246,7 @@ impl File for Open {
             let Some((address, lane)) = socket.named_lane() else {
                 return Ok(None);
             };
-            let routine = seam::made(pipe::sender(lane, around.env()))?;
+            let routine = routine_env::made(pipe::sender(lane, around.env()))?;
             return Ok(routine.map(|routine| SocketName::To {
                 word: address.word,
                 length: address.length,
@@ -255,11 +255,11 @@ impl File for Open {
         }
         let name = socket.family.heard(socket).0;
         let name = name.and_then(|name| <[u8; pipe::NAME]>::try_from(name.bytes()).ok());
-        let (Some(queue), Some(name), Some(seam)) = (socket.inbox.queue(), name, around.named())
+        let (Some(queue), Some(name), Some(env)) = (socket.inbox.queue(), name, around.named())
         else {
             return Ok(None);
         };
-        let routine = seam::made(pipe::receiver_from(queue, seam, sharing, name))?;
+        let routine = routine_env::made(pipe::receiver_from(queue, env, sharing, name))?;
         Ok(routine.map(SocketName::From))
     }
 

@@ -423,8 +423,8 @@ impl Socket {
 
     /// The queue that its messages to one address go to, and that address.
     fn named_lane(&self) -> Option<(AddressKey, &Arc<PipeCore>)> {
-        let (told, inbox) = self.named.get()?;
-        Some((*told, inbox.queue()?))
+        let (key, inbox) = self.named.get()?;
+        Some((*key, inbox.queue()?))
     }
 
     /// `shutdown`. EINVAL; the family's error for an unconnected socket.

@@ -240,10 +240,10 @@ impl File for TmpInode {
         &self,
         of: &OpenFile,
         sharing: Sharing,
-        seam: &RoutineEnv,
+        env: &RoutineEnv,
     ) -> Result<DescRoutines> {
         // SAFETY: the description keeps this node.
-        unsafe { routines::make(self.contents()?.core(), of, sharing, seam) }
+        unsafe { routines::make(self.contents()?.core(), of, sharing, env) }
     }
 
     fn synthesize_at(&self, of: &OpenFile, writes: bool) -> Result<Option<DescRoutine>> {

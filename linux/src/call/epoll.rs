@@ -8,7 +8,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
 use alloc::sync::Arc;
-use thread::frameless::{LEFT, with_interrupts};
+use thread::frameless::{NOT_HANDLED, with_interrupts};
 use vm::user::{get, put};
 
 use super::poll::{milliseconds, relative, restored};
@@ -85,37 +85,37 @@ fn wait(args: &mut Args) -> Result<usize> {
 }
 
 /// Waits on instance `fd` for up to `most` events, for which there is room at `events`, for ever with a
-/// negative `timeout`, and for no other than 0: how many. [`LEFT`]: the call is to be made the long way.
-/// Interrupts are off, and are off again afterwards.
+/// negative `timeout`, and for no other than 0: how many. [`NOT_HANDLED`]: the call is to be made the long
+/// way. Interrupts are off, and are off again afterwards.
 #[inline(always)]
 fn frameless(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> isize {
     let Ok(most) = room(events, most) else {
-        return LEFT;
+        return NOT_HANDLED;
     };
     // SAFETY: interrupts are off until the table is used no more.
     let files = unsafe { task.process.files.peek() };
     // SAFETY: interrupts are off until the description is counted, and the running thread is of the process
     // whose table it is.
     let Some(of) = (unsafe { files.at_hand(fd) }) else {
-        return LEFT;
+        return NOT_HANDLED;
     };
     let Some(epoll) = of.file_as::<Epoll>() else {
-        return LEFT;
+        return NOT_HANDLED;
     };
     let reported = epoll.take_frameless(most, events);
     if reported != 0 || timeout == 0 {
         return reported;
     }
     if timeout > 0 {
-        return LEFT;
+        return NOT_HANDLED;
     }
     // SAFETY: as above.
     let Some(counted) = (unsafe { files.keep(fd, of) }) else {
-        return LEFT;
+        return NOT_HANDLED;
     };
     let reported = loop {
         if !epoll.sleep_frameless(&task.thread) {
-            break LEFT;
+            break NOT_HANDLED;
         }
         match epoll.take_frameless(most, events) {
             0 => {}
@@ -137,7 +137,7 @@ pub(super) extern "sysv64" fn wait_frameless(
     _other: usize,
 ) -> isize {
     Task::here(|task| frameless(task, fd as i32, events, most as i32, timeout as i32))
-        .unwrap_or(LEFT)
+        .unwrap_or(NOT_HANDLED)
 }
 
 /// `epoll_pwait` without a trap frame, and without a mask.
@@ -151,7 +151,7 @@ pub(super) extern "sysv64" fn pwait_frameless(
 ) -> isize {
     match mask {
         0 => wait_frameless(fd, events, most, timeout, 0, 0),
-        _ => LEFT,
+        _ => NOT_HANDLED,
     }
 }
 

@@ -2,27 +2,27 @@
 //!
 //! *Interface*: [`init`] generates the code once, before the first thread of a program.
 //!
-//! It is one for all threads: each dispatcher leads here what it does not answer itself, the first one of a
-//! thread everything. The number is the index in a table of code addresses. Some calls have a function, which
-//! the thread room's stub calls ([`thread::frameless`]); a few have code that stands here itself. All other
-//! calls that need no frame have one function in common, which calls their handlers; the rest takes the slow
-//! way.
+//! The code is one for all threads: dispatchers jump here for all calls they do not handle; a thread's
+//! initial dispatcher handles none. The call's number is the index in a table of code addresses. Some calls
+//! have a function, which the thread room's stub calls ([`thread::frameless`]); a few have code that stands
+//! here itself. All other calls that need no frame have one function in common, which calls their handlers;
+//! the rest takes the slow path.
 //!
-//! Source: dissertation, 3.3.4 (a call's way is as long as it must be) and 4.2 (procedures by index).
+//! Source: dissertation, 3.3.4 and 4.2 (procedures by index).
 
 use abi::nr;
 use codegen::harden::{self, hardening};
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use quaject::UserAccess;
-use thread::frameless::{FramedFn, FramelessFn, framed_word, word};
+use thread::frameless::{FramedFn, FramelessFn, call_word, framed_call_word};
 
 use super::file::{fcntl, open_frameless, stat, stat_fastpath};
 use super::{epoll, ipc, memory, native, pipe, poll, process, time};
 use ::process::futex::fastpath;
 use ::process::{exit, generated_calls, generated_signal};
 use file::Operation;
-use file::seam::keep;
+use file::routine_env::keep;
 
 static CLASS: Class = Class::new("procedure");
 static EXIT: Class = Class::new("slow exit");
@@ -30,7 +30,8 @@ static EXIT: Class = Class::new("slow exit");
 /// Where each call goes, by its number. Written once, before the first thread of a program.
 static WAYS: Ways = [const { AtomicUsize::new(0) }; COUNT];
 
-/// The same for what generated code leaves to Rust: to [`super::plainly`], or to the machine's slow entry.
+/// The same for what generated code leaves to Rust: to [`super::call_without_frame`], or to the machine's
+/// slow entry.
 static EXITS: Ways = [const { AtomicUsize::new(0) }; COUNT];
 
 type Ways = [AtomicUsize; COUNT];
@@ -64,9 +65,9 @@ pub(crate) fn make_exit() -> core::result::Result<usize, OutOfCode> {
     for exit in &EXITS {
         exit.store(machine::trap::syscall_slow(), Ordering::Relaxed);
     }
-    let plainly = plainly()?;
+    let call_without_frame = call_without_frame()?;
     for number in super::plain() {
-        EXITS[number].store(plainly, Ordering::Relaxed);
+        EXITS[number].store(call_without_frame, Ordering::Relaxed);
     }
     by_number(&EXIT, "slow exit", &EXITS)
 }
@@ -154,11 +155,11 @@ pub(crate) fn init(conv: UserAccess) -> core::result::Result<(), OutOfCode> {
 
 /// The code that makes any call of [`super::plain`], whose number is in rax.
 #[inline(never)]
-fn plainly() -> core::result::Result<usize, OutOfCode> {
-    let mut draft = Draft::new(&EXIT, "plainly");
+fn call_without_frame() -> core::result::Result<usize, OutOfCode> {
+    let mut draft = Draft::new(&EXIT, "call without frame");
     let d = &mut draft;
-    // As in `word`. The address's half is negative, so its sum takes one from the number's half.
-    let function = super::plainly as FramelessFn as *const () as i32;
+    // As in `call_word`. The address's half is negative, so its sum takes one from the number's half.
+    let function = super::call_without_frame as FramelessFn as *const () as i32;
     dynasm!(d ; .arch x64 ; inc eax ; shl rax, 32 ; add rax, function);
     d.jmp_abs(thread::frameless::entry());
     keep(draft)
@@ -179,7 +180,7 @@ fn way(number: usize, to: To) -> core::result::Result<usize, OutOfCode> {
             by_function(d, number, function);
         }
         To::Framed(function) => {
-            dynasm!(d ; .arch x64 ; mov rax, QWORD framed_word(number, function));
+            dynasm!(d ; .arch x64 ; mov rax, QWORD framed_call_word(number, function));
             d.jmp_abs(thread::frameless::framed_entry());
         }
         To::Operation(operation) => {
@@ -226,7 +227,7 @@ fn by_number(
 }
 
 fn by_function(d: &mut Draft, number: usize, function: FramelessFn) {
-    dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
+    dynasm!(d ; .arch x64 ; mov rax, QWORD call_word(number, function));
     d.jmp_abs(thread::frameless::entry());
 }
 

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use bytemuck::Zeroable;
 use core::sync::atomic::Ordering;
 use machine::clock::now_ns;
-use thread::frameless::LEFT;
+use thread::frameless::NOT_HANDLED;
 use vm::space::Placement;
 use vm::{Prot, user};
 
@@ -251,7 +251,7 @@ pub(super) extern "sysv64" fn semop_frameless(
     match done {
         Some(Ok(())) => 0,
         Some(Err(error)) => error.to_rax() as isize,
-        None => LEFT,
+        None => NOT_HANDLED,
     }
 }
 
@@ -266,7 +266,7 @@ pub(super) extern "sysv64" fn semtimedop_frameless(
 ) -> isize {
     match time {
         0 => semop_frameless(id, operations, count, 0, 0, 0),
-        _ => LEFT,
+        _ => NOT_HANDLED,
     }
 }
 

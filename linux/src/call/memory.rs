@@ -11,7 +11,7 @@ use abi::nr;
 use vm::space::{Advice, Backing, MemoryLock, Placement, Remap, SpaceLimits};
 use vm::{Access, AddressSpace, Prot, user};
 
-use thread::frameless::{LEFT, generally};
+use thread::frameless::{NOT_HANDLED, call_handler};
 
 use super::{Args, Handler};
 use file::OpenFile;
@@ -422,11 +422,11 @@ pub(super) extern "sysv64" fn madvise_frameless(
     _last: usize,
 ) -> isize {
     match advice as u32 {
-        MADV_DONTNEED => generally(|| {
+        MADV_DONTNEED => call_handler(|| {
             Task::with_space(|_, space| give_back(space, address, length))
                 .unwrap_or(Err(Errno::ENOMEM))
         }),
-        _ => LEFT,
+        _ => NOT_HANDLED,
     }
 }
 

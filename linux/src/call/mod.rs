@@ -1,12 +1,12 @@
 //! The calls by number: one table, put together at compile time from one list a family.
 //!
 //! *Interface*: [`slow_exit`] and [`init`] once at boot; [`dispatch`] answers a call; [`Args`] is what a
-//! handler sees, [`Handler`] what it is. A family (a file beside this one) exports
-//! `CALLS: &[(usize, Handler)]` and is named in [`FAMILIES`]; calls that need the user's registers are in its
-//! `FRAMED`. A call that does not is made without a trap frame, by [`plainly`]. A number without a handler
-//! answers ENOSYS and is counted by number ([`procfs::nosys`]). Handlers run in process context with
-//! interrupts on and may sleep; an interrupted one returns one of the `ERESTART…` values and `signal` decides
-//! between a restart and EINTR.
+//! handler sees, [`Handler`] what it is. A family (a file beside this one) exports `CALLS: &[(usize,
+//! Handler)]` and is named in [`FAMILIES`]; calls that need the user's registers are in its `FRAMED`. A call
+//! that does not is made without a trap frame, by [`call_without_frame`]. A number without a handler answers
+//! ENOSYS and is counted by number ([`procfs::nosys`]). Handlers run in process context with interrupts on
+//! and may sleep; an interrupted one returns one of the `ERESTART…` values and `signal` decides between a
+//! restart and EINTR.
 //!
 //! Source: dissertation, section 4.2 (the UNIX emulator as a table of kernel calls); the fast calls
 //! never get here, they end in the thread's own dispatcher.
@@ -43,7 +43,7 @@ use abi::errno::{Errno, Result};
 use abi::nr;
 use machine::trap::TrapFrame;
 
-use ::file::seam;
+use ::file::routine_env;
 use ::process::Task;
 use ::process::futex::fastpath;
 use ::process::memory::admission;
@@ -92,18 +92,19 @@ impl Args {
 }
 
 /// The slow exit of descriptor routines: entered as the machine's slow entry is, it makes the call by
-/// [`plainly`] where that may be. Once, before [`seam::init`]. ENOMEM without room for code.
+/// [`call_without_frame`] where that may be. Once, before [`routine_env::init`]. ENOMEM without room for
+/// code.
 #[inline(never)]
 pub fn slow_exit() -> Result<usize> {
     frameless::make_exit().map_err(|OutOfCode| Errno::ENOMEM)
 }
 
-/// Generates the procedures that answer calls without a trap frame. Once, after [`seam::init`], before the
-/// first thread of a program. ENOMEM without room for code.
+/// Generates the procedures that answer calls without a trap frame. Once, after [`routine_env::init`], before
+/// the first thread of a program. ENOMEM without room for code.
 // On a frame of its own: one step of bringing up is not to lie above the next on the stack.
 #[inline(never)]
 pub fn init() -> Result<()> {
-    let (conv, slow) = (seam::get()?.conv(), seam::get()?.slow());
+    let (conv, slow) = (routine_env::get()?.conv(), routine_env::get()?.slow());
     let made = file::open_fastpath::init(conv, slow)
         .and_then(|()| fastpath::init())
         .and_then(|()| ::process::sigframe::writer::init())
@@ -242,7 +243,7 @@ const WAITING: &[usize] = &[
     nr::RT_SIGSUSPEND,
 ];
 
-/// The numbers of the calls that [`plainly`] answers.
+/// The numbers of the calls that [`call_without_frame`] answers.
 pub(crate) fn plain() -> impl Iterator<Item = usize> {
     let is_plain = |(number, answer): (usize, &Answer)| {
         (matches!(answer, Answer::By(_)) && !WAITING.contains(&number)).then_some(number)
@@ -251,7 +252,7 @@ pub(crate) fn plain() -> impl Iterator<Item = usize> {
 }
 
 /// Answers a call by its handler, without a trap frame: what `linux::trap` does for the others.
-pub(crate) extern "sysv64" fn plainly(
+pub(crate) extern "sysv64" fn call_without_frame(
     first: usize,
     second: usize,
     third: usize,
@@ -263,7 +264,7 @@ pub(crate) extern "sysv64" fn plainly(
         nr: thread::frameless::number(),
         arg: [first, second, third, fourth, fifth, sixth],
     };
-    thread::frameless::generally(|| {
+    thread::frameless::call_handler(|| {
         Task::here(|task| ::process::dispatch::settle(task, args.nr));
         admit(args.nr)?;
         match TABLE.get(args.nr) {

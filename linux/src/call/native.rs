@@ -18,7 +18,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PROTECTED_RETURN, USER_END};
 use abi::linux::*;
 use abi::native;
-use thread::steered::{ThreadControl, ThreadQuaject};
+use thread::thread_quaject::{ThreadControl, ThreadQuaject};
 use thread::{Mode, Procedure, Thread};
 use vm::user;
 

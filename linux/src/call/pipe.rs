@@ -1,7 +1,7 @@
 //! `pipe` and `pipe2`.
 //!
 //! *Interface*: [`CALLS`]; [`pipe_frameless`], [`pipe2_frameless`] without a trap frame: a pipe that was
-//! closed waits with its code for the next one, and then the call is a few words in the table.
+//! closed waits with its code for the next one, and then the call writes only a few words.
 //!
 //! *Unsafe*: the running process's table, with interrupts off.
 
@@ -15,7 +15,7 @@ use super::{Args, Handler};
 use file::OpenFile;
 use file::pipe;
 use process::{Process, Task};
-use thread::frameless::{generally, with_interrupts};
+use thread::frameless::{call_handler, with_interrupts};
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[(nr::PIPE, pipe1), (nr::PIPE2, pipe2)];
@@ -65,7 +65,7 @@ fn take(pair: usize, flags: u32) -> isize {
     });
     match taken {
         Some(true) => 0,
-        _ => generally(|| make(pair, flags)),
+        _ => call_handler(|| make(pair, flags)),
     }
 }
 

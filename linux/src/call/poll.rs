@@ -20,7 +20,7 @@ use file::select::{PollRequest, wait_for};
 use process::memory::admission;
 use process::{Process, Task};
 use thread::deadline::Deadline;
-use thread::frameless::{LEFT, generally};
+use thread::frameless::{NOT_HANDLED, call_handler};
 use vm::fallible::{try_filled, try_push, try_reserve};
 
 /// The calls of this family.
@@ -53,9 +53,9 @@ fn files() -> Result<Arc<FdTable>> {
 /// Makes a call without a trap frame, if memory is not short.
 fn frameless(call: impl FnOnce() -> Result<usize>) -> isize {
     if vm::frame::admits(admission::ROOM) {
-        generally(call)
+        call_handler(call)
     } else {
-        LEFT
+        NOT_HANDLED
     }
 }
 
@@ -93,7 +93,7 @@ pub(super) extern "sysv64" fn pselect6_frameless(
     mask: usize,
 ) -> isize {
     if mask != 0 {
-        return LEFT;
+        return NOT_HANDLED;
     }
     let sets = [reading, writing, urgent];
     if let Some(found) = select_at_once(count as i32, sets, time) {
@@ -627,7 +627,7 @@ fn select_at_once(count: i32, addresses: [usize; 3], time: usize) -> Option<isiz
     match answer().and_then(|()| tell_left(time, deadline)) {
         Ok(()) => Some(found as isize),
         // A page may be missing: the answers are known, and some may be there already.
-        Err(_) => Some(generally(|| {
+        Err(_) => Some(call_handler(|| {
             answer()?;
             write_left(time, deadline);
             Ok(found)

@@ -8,7 +8,7 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
 use machine::trap::TrapFrame;
-use thread::frameless::{LEFT, generally};
+use thread::frameless::{NOT_HANDLED, call_handler};
 use vm::user;
 
 use super::{Args, Framed, Handler};
@@ -192,9 +192,9 @@ fn clone3(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
 pub(super) extern "sysv64" fn clone3_frameless(frame: &TrapFrame) -> isize {
     let made = Task::with_space(|task, space| {
         if task.trace.is_traced() {
-            return LEFT;
+            return NOT_HANDLED;
         }
-        generally(|| {
+        call_handler(|| {
             let spec = clone3_spec(frame.rdi as usize, frame.rsi as usize)?;
             if spec.flags & (CLONE_THREAD | CLONE_VFORK) != CLONE_THREAD {
                 // The slow path makes it.
@@ -203,7 +203,7 @@ pub(super) extern "sysv64" fn clone3_frameless(frame: &TrapFrame) -> isize {
             fork::make_thread(task, space, frame, &spec).map(|number| number as usize)
         })
     });
-    made.unwrap_or(LEFT)
+    made.unwrap_or(NOT_HANDLED)
 }
 
 /// The order to `clone3` in `size` bytes at `address`. E2BIG, EINVAL, EFAULT.

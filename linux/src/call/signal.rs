@@ -17,7 +17,7 @@ use super::{Args, Framed, Handler};
 use file::fs::pseudofs;
 use process::pidfd;
 use process::sigframe;
-use process::signal::deliver::{come_back, raise, set_blocked};
+use process::signal::deliver::{raise, set_blocked, sigreturn_slow};
 use process::signal::{self, may_signal};
 use process::signals::action::FLAGS;
 use process::signals::set::UNBLOCKABLE;
@@ -211,7 +211,7 @@ fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
             let deadline = timeout.map(|timeout| now_ns().saturating_add(timeout));
             loop {
                 match wait_deadline(&nobody, deadline, take) {
-                    Err(WaitEnded::Interrupted) if !signal::deliver::is_called(&task) => {}
+                    Err(WaitEnded::Interrupted) if !signal::deliver::has_pending(&task) => {}
                     ended => break ended,
                 }
             }
@@ -236,7 +236,7 @@ fn rt_sigtimedwait(a: &mut Args) -> Result<usize> {
 
 fn rt_sigreturn(_: &mut Args, registers: &mut TrapFrame) -> Result<usize> {
     let task = Task::current();
-    if come_back(registers, &task).is_err() {
+    if sigreturn_slow(registers, &task).is_err() {
         let info = Siginfo {
             signo: SIGSEGV,
             code: SI_KERNEL,

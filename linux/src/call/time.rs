@@ -17,7 +17,7 @@ use process::time::{
     sleep_until_real,
 };
 use process::{Process, Task, tree};
-use thread::frameless::generally;
+use thread::frameless::call_handler;
 use vm::fallible::try_box;
 
 /// See [`super::FAMILIES`].
@@ -394,7 +394,7 @@ pub(super) extern "sysv64" fn timer_settime_frameless(
     if old == 0 && flags as i32 & TIMER_ABSTIME == 0 && set_at_once(timer as i32, new).is_some() {
         return 0;
     }
-    generally(|| timer_settime(timer as i32, flags as i32, new, old))
+    call_handler(|| timer_settime(timer as i32, flags as i32, new, old))
 }
 
 fn clock_gettime(clock: i32, to: usize) -> Result<usize> {
@@ -411,5 +411,5 @@ pub(super) extern "sysv64" fn clock_gettime_frameless(
     _more: usize,
     _last: usize,
 ) -> isize {
-    generally(|| clock_gettime(clock as i32, to))
+    call_handler(|| clock_gettime(clock as i32, to))
 }

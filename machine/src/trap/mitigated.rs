@@ -1,6 +1,6 @@
-//! The twins of `trap.rs`'s entries where a crossing has more to do: IBRS set and predictors cleared after
-//! the registers are saved, IBRS cleared before they are restored, and the buffers cleared at the very end,
-//! or all left to `pti.rs`.
+//! Variants of `trap.rs`'s entries with speculation mitigations: IBRS set and predictors cleared after the
+//! registers are saved, IBRS cleared before they are restored, and the buffers cleared at the very end, or
+//! all left to `pti.rs`.
 //!
 //! *Interface*: the entries that `trap.rs` chooses where `guarded()` says so. Nobody runs ahead past the
 //! question whether it was user mode: an `lfence` or the write to the register itself is between.
@@ -98,7 +98,7 @@ macro_rules! entered {
     };
 }
 
-/// As its twin.
+/// As the entry of this name in `trap.rs`.
 #[unsafe(naked)]
 unsafe extern "C" fn debug_entry() {
     begin_debug!(common)

@@ -26,13 +26,13 @@ use abi::nr;
 use codegen::{Class, Draft, OutOfCode, dynasm};
 use machine::cpu;
 use thread::flags::INTERRUPTS;
-use thread::frameless::{FramelessFn, LEFT, sleep, with_interrupts, word};
+use thread::frameless::{FramelessFn, NOT_HANDLED, call_word, sleep, with_interrupts};
 use vm::user;
 
 use super::{FutexKey, Role, Standing, TABLE, withdraw};
 use crate::process::Task;
 use crate::process::waiter::Waiter;
-use file::seam::keep;
+use file::routine_env::keep;
 
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
 static CLASS: Class = Class::new("procedure");
@@ -53,7 +53,7 @@ pub fn init() -> Result<(), OutOfCode> {
     /// As the C library waits for the end of a thread.
     const END: i32 = (FUTEX_WAIT_BITSET | FUTEX_CLOCK_REALTIME) as i32;
     let [wait, wake, wait_for_end] =
-        [wait as FramelessFn, wake, wait_for_end].map(|function| word(nr::FUTEX, function));
+        [wait as FramelessFn, wake, wait_for_end].map(|function| call_word(nr::FUTEX, function));
     let mut draft = Draft::new(&CLASS, "futex");
     let d = &mut draft;
     let [leave, waits, others] = core::array::from_fn(|_| d.label());
@@ -96,7 +96,7 @@ fn key(root: u64, address: usize) -> Option<FutexKey> {
     fits.then_some(FutexKey::Private(root, address))
 }
 
-/// Interrupts are off, and are off again afterwards. 0, EAGAIN, or [`LEFT`].
+/// Interrupts are off, and are off again afterwards. 0, EAGAIN, or [`NOT_HANDLED`].
 extern "sysv64" fn wait(
     address: usize,
     _command: usize,
@@ -108,7 +108,7 @@ extern "sysv64" fn wait(
     let wait = |task: &Task, root| wait_as(task, key(root, address)?, address, expected as u32);
     Task::with_space(|task, space| wait(task, space.root()))
         .flatten()
-        .unwrap_or(LEFT)
+        .unwrap_or(NOT_HANDLED)
 }
 
 #[inline(always)]
@@ -159,7 +159,7 @@ extern "sysv64" fn wait_for_end(
     bits: usize,
 ) -> isize {
     if bits as u32 != FUTEX_BITSET_MATCH_ANY {
-        return LEFT;
+        return NOT_HANDLED;
     }
     Task::with_space(|task, space| {
         let key = key(space.root(), address)?;
@@ -169,7 +169,7 @@ extern "sysv64" fn wait_for_end(
         wait_as(task, key, address, expected as u32)
     })
     .flatten()
-    .unwrap_or(LEFT)
+    .unwrap_or(NOT_HANDLED)
 }
 
 /// Wakes the longest waiter on `address` of the running program, by the key for memory that may be shared, if
@@ -188,7 +188,7 @@ pub(super) fn wake_at_once(address: usize) -> bool {
     woken.flatten().is_some()
 }
 
-/// Interrupts are off. How many were woken, EINVAL, or [`LEFT`].
+/// Interrupts are off. How many were woken, EINVAL, or [`NOT_HANDLED`].
 extern "sysv64" fn wake(
     address: usize,
     _command: usize,
@@ -200,7 +200,7 @@ extern "sysv64" fn wake(
     let wake = |root| wake_few(key(root, address)?, count as i32);
     Task::with_space(|_, space| wake(space.root()))
         .flatten()
-        .unwrap_or(LEFT)
+        .unwrap_or(NOT_HANDLED)
 }
 
 #[inline(always)]

@@ -1,8 +1,8 @@
 //! Futexes: sleeping on a word of user memory.
 //!
 //! *Interface*: [`FutexKey::of`] identifies a futex; [`wait`], [`wake`], [`requeue`] for plain waiters,
-//! [`pi`] for locks whose owner the kernel knows, [`waitv`] for waiting on many, `short` for calls without a
-//! trap frame. [`wake_user`] and [`exchange_user`] are for the end of a thread.
+//! [`pi`] for locks whose owner the kernel knows, [`waitv`] for waiting on many, [`fastpath`] for calls
+//! without a trap frame. [`wake_user`] and [`exchange_user`] are for the end of a thread.
 //!
 //! Waiters are in buckets by a hash of their key: the space and the address for private memory, the object
 //! and the byte for memory that may be shared. The word is compared under the bucket's monitor, which every

@@ -4,10 +4,10 @@
 //! is kept.
 //!
 //! Refusal is the rule: a call that [`EXEMPT`] does not list is served only while there is room. The call's
-//! small allocations of fixed size then succeed, because each thread has a promise of its own (`vm::stack`);
-//! allocations whose size or number the user chooses ask separately. A new call is refused until a reason for
-//! exemption is added. Before a refusal, caches are released, and if the caller holds less memory than
-//! others, the process that holds most is ended.
+//! small allocations of fixed size then succeed, because each thread has a reservation of its own
+//! (`vm::stack`); allocations whose size or number the user chooses ask separately. A new call is refused
+//! until a reason for exemption is added. Before a refusal, caches are released, and if the caller holds less
+//! memory than others, the process that holds most is ended.
 
 use abi::errno::{Errno, Result};
 use abi::nr::{self, *};

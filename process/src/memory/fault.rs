@@ -1,4 +1,5 @@
-//! Page faults of programs.
+//! The entry of page faults of programs: what the processor calls, and the decision between a page and a
+//! signal. `vm/src/space/fault.rs` maps the page.
 //!
 //! *Interface*: [`vector`] is the vector of each thread that has a program ([`FaultVector`]): the part of a
 //! fault that needs nobody else, with interrupts off and without a trap frame. [`FaultRest`] says what is

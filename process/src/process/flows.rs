@@ -1,8 +1,8 @@
 //! The channels that a thread moves data through, and the need that they show.
 //!
-//! *Interface*: [`Flows`], of each task; [`look`] before user code runs, when [`thread::demand`] has asked
-//! the thread something; [`find`] for texts. A closed channel is not kept: its memory was charged to its
-//! creator.
+//! *Interface*: [`Flows`], of each task; [`update`] at the return to user mode, when the scheduler
+//! ([`thread::demand`]) requests it; [`find`] for `/syn`. A closed channel is not kept: its memory was
+//! charged to its creator.
 //!
 //! A thread's channels are those of its process's first [`LOOKED_AT`] descriptors. The reader of a full
 //! channel, and the writer of an empty one, need to run; the opposite holds for an empty input and a full
@@ -185,8 +185,9 @@ impl Flows {
     }
 }
 
-/// The running `task` answers for its channels, if it is asked. In thread context with interrupts on.
-pub fn look(task: &Task) {
+/// Updates the channels of the running `task` or its need, if the scheduler has requested it. In thread
+/// context with interrupts on.
+pub fn update(task: &Task) {
     match task.thread.question() {
         None => {}
         Some(DemandQuery::Channels) => {

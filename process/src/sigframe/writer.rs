@@ -1,22 +1,22 @@
 //! The signal frame, written by generated code from a trap frame.
 //!
 //! *Interface*: [`init`] generates the code, once, before the first program. [`write()`] writes a frame and
-//! makes the trap frame start the handler, or leaves everything to the plain twin,
+//! makes the trap frame start the handler, or leaves everything to the slow path in Rust,
 //! [`push`](super::push). [`strike`] also decides on the signal of a page fault, and [`ring`] on that of a
-//! timer which has interrupted the program. Their twins are `signal::force` and `signal::settle`, with
+//! timer which has interrupted the program. Their slow paths are `signal::force` and `signal::settle`, with
 //! `signal::deliver::run` on the way to user mode.
 //!
-//! This is left to the twins: a thread that has no vector registers yet, or an alternate stack; a restartable
-//! sequence under way; a page of the stack that is not there; and by [`strike`] and [`ring`] a thread that is
-//! marked or traced, a process for which signals or timers wait, a signal that is blocked, and actions
-//! without a handler, for one time, or that do not block their signal. Nothing has changed then but user
-//! memory below the stack pointer.
+//! This is left to the slow paths: a thread that has no vector registers yet, or an alternate stack; a
+//! restartable sequence under way; a page of the stack that is not there; and by [`strike`] and [`ring`] a
+//! thread that is marked or traced, a process for which signals or timers wait, a signal that is blocked, and
+//! actions without a handler, for one time, or that do not block their signal. Nothing has changed then but
+//! user memory below the stack pointer.
 //!
 //! The code has no branch for what it writes: where everything lies is known when it is generated, and the
 //! processor itself writes the vector registers. It reads an action as `generated_signal` does, without the
-//! table's monitor. Source: dissertation, section 3.3.4 (a call's way is as long as it must be).
+//! table's monitor. Source: dissertation, section 3.3.4.
 //!
-//! *Unsafe*: promises of the two routines.
+//! *Unsafe*: safety contracts of the two routines.
 
 use abi::layout::USER_END;
 use abi::linux::*;
@@ -37,7 +37,7 @@ use crate::process::signals::action::{SignalActions, TABLE, VERSION};
 use crate::process::signals::{ACTIONS, WAITING};
 use crate::process::timers::RUNG;
 use crate::process::{Process, TRACER, Task, beside_group};
-use crate::user_access::{close, open};
+use crate::smap::{close, open};
 
 static CLASS: Class = Class::new("signal");
 

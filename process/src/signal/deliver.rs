@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`run`], in thread context with interrupts on. It decides whether an interrupted call is
 //! restarted, runs default actions, and builds the frames of handlers. [`raise`] is for a thread that sends
-//! itself a handled signal, which is then never queued. [`is_called`] is for a call that waits on when the
-//! alert that has ended its wait was about a signal that another thread has taken.
+//! itself a handled signal, which is then never queued. [`has_pending`] tells an interrupted wait whether it
+//! must return: another thread may have taken the signal.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -141,9 +141,9 @@ pub fn strike(trap: &mut TrapFrame, task: &Task, signo: i32, code: i32, address:
     written.is_some()
 }
 
-/// `task`, the running one, comes back from a handler, whose frame is at the stack pointer (`rt_sigreturn`).
-/// EFAULT: it cannot be read or is invalid.
-pub fn come_back(trap: &mut TrapFrame, task: &Task) -> abi::Result<()> {
+/// The slow path of `rt_sigreturn`: `task`, the running one, comes back from a handler, whose frame is at the
+/// stack pointer. EFAULT: it cannot be read or is invalid.
+pub fn sigreturn_slow(trap: &mut TrapFrame, task: &Task) -> abi::Result<()> {
     let mask = sigframe::pop(trap, task)?;
     set_blocked(task, mask);
     Ok(())
@@ -153,18 +153,18 @@ pub fn come_back(trap: &mut TrapFrame, task: &Task) -> abi::Result<()> {
 /// a stop, a tracer, a signal. If not, the alert is cleared: what it was about has gone to another thread, or
 /// another thread is about to make a timer's signal of it, and alerts again.
 #[must_use]
-pub fn is_called(task: &Task) -> bool {
+pub fn has_pending(task: &Task) -> bool {
     let signals = &task.process.signals;
     task.thread.clear_alert();
-    let called = signals.is_ending()
+    let pending = signals.is_ending()
         || signals.is_stopping()
         || signals.is_freezing()
         || task.trace.is_traced()
         || task.pending_here() & (!task.blocked() | UNBLOCKABLE) != 0;
-    if called {
+    if pending {
         task.attend();
     }
-    called
+    pending
 }
 
 /// Blocks exactly `mask`, and looks whether something that was blocked can be delivered now.

@@ -20,7 +20,7 @@ use crate::process::Task;
 use crate::process::signals::set::UNBLOCKABLE;
 use file::io::IoBuf;
 use file::poll::{self, PollTable};
-use file::seam;
+use file::routine_env;
 use file::{DescRoutines, File, OpenFile};
 use vm::fallible::{try_arc, try_string};
 
@@ -153,7 +153,7 @@ impl File for SignalFd {
 
     fn synthesize(&self, _of: &OpenFile, _sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines {
-            lseek: Some(seam::constants()?.nothing.clone()),
+            lseek: Some(routine_env::constants()?.nothing.clone()),
             ..DescRoutines::default()
         })
     }

@@ -28,7 +28,7 @@ use account::user::Charge;
 use file::event::{put_number, room_for_number};
 use file::io::IoBuf;
 use file::poll::{self, PollTable, READS};
-use file::seam;
+use file::routine_env;
 use file::{DescRoutines, File, OpenFile, ReadinessRoutine};
 use vm::fallible::{try_arc, try_push, try_string};
 
@@ -331,8 +331,8 @@ impl File for TimerFd {
 
     fn synthesize(&self, of: &OpenFile, sharing: Sharing) -> Result<DescRoutines> {
         Ok(DescRoutines {
-            lseek: Some(seam::constants()?.nothing.clone()),
-            ..self.synthesize_against(of, sharing, seam::get()?)?
+            lseek: Some(routine_env::constants()?.nothing.clone()),
+            ..self.synthesize_against(of, sharing, routine_env::get()?)?
         })
     }
 
@@ -340,10 +340,10 @@ impl File for TimerFd {
         &self,
         _of: &OpenFile,
         _sharing: Sharing,
-        seam: &RoutineEnv,
+        env: &RoutineEnv,
     ) -> Result<DescRoutines> {
         Ok(DescRoutines {
-            read: seam::made(counter::reader(&self.state.counter, seam))?,
+            read: routine_env::made(counter::reader(&self.state.counter, env))?,
             ..DescRoutines::default()
         })
     }
@@ -351,7 +351,7 @@ impl File for TimerFd {
     fn synthesize_ready_check(&self, _of: &OpenFile) -> Result<Option<ReadinessRoutine>> {
         let looker = ReadinessCheck::new(&self.state.counter);
         let looker = looker.differ(CounterCore::something, READS);
-        seam::made(looker.make())
+        routine_env::made(looker.make())
     }
 
     fn label(&self, _of: &OpenFile) -> Result<alloc::string::String> {

@@ -1,5 +1,5 @@
-//! `/proc`: processes and the system as Linux shows them, as far as `ps`, `top`, `free`, `uptime`, `mount`,
-//! `pidof` and `fuser` look.
+//! `/proc`: processes and the system as Linux shows them: the files that `ps`, `top`, `free`, `uptime`,
+//! `mount`, `pidof` and `fuser` read.
 //!
 //! *Interface.* [`file_system`]. `pid` is a process's directory, `fd` its descriptors, `system` what
 //! concerns the whole machine.

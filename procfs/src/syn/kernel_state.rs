@@ -219,13 +219,13 @@ pub fn interrupts(out: &mut TextOut) -> Result<()> {
     }
     device::interrupts(|name, vector, count| {
         let _ = write!(out, "{vector:3}: {count:10} {name} (generated)");
-        if let Some(told) = device::interrupt_storm::told(vector) {
-            let _ = write!(out, ", {} in a second", told.rate);
-            if told.polls != 0 {
-                let (cost, floods, polls) = (told.cost_ns, told.floods, told.polls);
+        if let Some(report) = device::interrupt_storm::source_report(vector) {
+            let _ = write!(out, ", {} in a second", report.rate);
+            if report.polls != 0 {
+                let (cost, floods, polls) = (report.cost_ns, report.floods, report.polls);
                 let _ = write!(out, ", {cost} ns each, {floods} floods, {polls} polls");
             }
-            match told.interval_ns {
+            match report.interval_ns {
                 0 => {}
                 interval => {
                     let _ = write!(out, ", polled every {} us", interval / 1000);

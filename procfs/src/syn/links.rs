@@ -30,7 +30,7 @@ pub fn show(kptr: KptrRestrict, from: u64, piece: &mut TextPiece) -> Result<()> 
                 more = piece.record(next, |out| {
                     let mut name = [0; thread::NAME_LEN];
                     let name = thread.name(&mut name);
-                    for (word, entry) in thread.ways() {
+                    for (word, entry) in thread.jump_targets() {
                         line(
                             kptr,
                             out,

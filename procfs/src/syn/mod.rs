@@ -1,6 +1,7 @@
 //! `/syn`: what the kernel made of itself, as text.
 //!
-//! *Interface.* [`file_system`]. `code` shows generated routines, `state` everything else.
+//! *Interface.* [`file_system`]. `code` shows generated routines, `kernel_state` most of the other files; the
+//! rest have a module each.
 //!
 //! Source: dissertation, 7.4.3 (the kernel monitor: a kernel whose code exists only at run time needs to be
 //! looked at there).

@@ -10,7 +10,7 @@
 //!
 //! Source: dissertation, section 3.3.1 and table 4.2.
 //!
-//! *Unsafe*: words in a near block; promises of the generated `get` and of its signature.
+//! *Unsafe*: words in a near block; safety contracts of the generated `get` and of its signature.
 
 use crate::kit::assembly::{Assembly, Continuation};
 use crate::kit::class::{Header, Ref};

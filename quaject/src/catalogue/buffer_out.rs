@@ -10,7 +10,7 @@
 //!
 //! Source: dissertation, section 3.3.1, figure 3.2, tables 3.1 and 3.2.
 //!
-//! *Unsafe*: words in a near block; promises of the generated `put` and of its signature.
+//! *Unsafe*: words in a near block; safety contracts of the generated `put` and of its signature.
 
 use crate::kit::assembly::{Assembly, Continuation, Made, Published};
 use crate::kit::class::{Header, Holder, Ref};
@@ -168,7 +168,7 @@ fn emit(
     let p = base as i32 + core::mem::offset_of!(Words, p) as i32;
     let lost = base as i32 + core::mem::offset_of!(Words, lost) as i32;
     let [full, taken] = core::array::from_fn(|_| a.label());
-    let flush = a.consult(header, FLUSH_OUT.number());
+    let flush = a.use_link(header, FLUSH_OUT.number());
     dynasm!(a ; .arch x64
         ; movzx eax, WORD [p]
         ; mov [rax + displacement], dil

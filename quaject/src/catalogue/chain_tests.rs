@@ -1,5 +1,5 @@
-//! Chains of quajects against their plain twins: made of links taken at random, changed while bytes go
-//! through them, refused where they do not fit.
+//! Chains of quajects against their reference implementations: made of links taken at random, changed while
+//! bytes go through them, refused where they do not fit.
 //!
 //! *Unsafe*: functions that get the bytes of a buffer.
 

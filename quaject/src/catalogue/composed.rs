@@ -10,7 +10,7 @@
 //! one is kept, and plugged again when the same is asked for ([`Recipe::version`]); a change of a link
 //! in either ends that.
 //!
-//! Source: dissertation, sections 3.2.2 and 4.1.3; replugging after Pu et al. 1995 (seed 003).
+//! Source: dissertation, sections 3.2.2 and 4.1.3; replugging after Pu et al. 1995.
 
 use crate::catalogue::relay::Relay;
 use crate::kit::assembly::{Made, Registration};

@@ -7,7 +7,7 @@
 //! Source: dissertation, section 3.2.4 (only one branch of an `if` on a constant is left; here it is often
 //! all that is left).
 //!
-//! *Unsafe*: promise of the constants.
+//! *Unsafe*: safety contract of the constants.
 
 use crate::catalogue::fsmap::LARGEST;
 use crate::kit::emit;

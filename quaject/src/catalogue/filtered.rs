@@ -34,7 +34,7 @@
 //!
 //! Source: dissertation, sections 3.2.2 (collapsing layers) and 4.1.4.
 //!
-//! *Unsafe*: promises of the routines.
+//! *Unsafe*: safety contracts of the routines.
 
 use crate::catalogue::composed::Recipe;
 use crate::catalogue::filter::rate::Rate;
@@ -219,11 +219,11 @@ impl<P: Keeps> Filtered<P> {
     /// Has the routine made anew when a link in the chain changes.
     fn depend(&self, a: &mut Assembly) {
         let (stream, port) = (self.stream.header(), self.moves.course().port());
-        let _link = a.consult(stream, port);
+        let _link = a.use_link(stream, port);
         along(stream, port, |filter| {
             let ports = filter.class().ports.iter().enumerate();
             for (port, _) in ports.filter(|(_, element)| element.kind == Kind::Callout) {
-                let _link = a.consult(filter, port);
+                let _link = a.use_link(filter, port);
             }
         });
     }
@@ -304,7 +304,7 @@ impl<P: Keeps> Filtered<P> {
     /// Emits the routine. Returns whether all that is linked stands in it.
     fn emit(&self, a: &mut Assembly, kept: &Ref<Stream>) -> Result<bool, RoutineError> {
         let course = self.moves.course();
-        let Some(link) = a.consult(self.stream.header(), course.port()) else {
+        let Some(link) = a.use_link(self.stream.header(), course.port()) else {
             a.jmp_abs(self.own.entry());
             return Ok(true);
         };

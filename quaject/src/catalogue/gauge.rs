@@ -6,7 +6,7 @@
 //! Source: Massalin and Pu 1989, section 2.3 (schedulers use gauges to collect data for scheduling
 //! decisions).
 //!
-//! *Unsafe*: the word in a near block; promises of `count` and of a descriptor's routines.
+//! *Unsafe*: the word in a near block; safety contracts of `count` and of a descriptor's routines.
 
 use crate::kit::assembly::{Assembly, Continuation};
 use crate::kit::class::{Header, Ref};

@@ -9,7 +9,7 @@
 //!
 //! Source: dissertation, section 4.1.2 (the creator).
 //!
-//! *Unsafe*: promise of a descriptor's routine, which passes the quaject that it was made for.
+//! *Unsafe*: safety contract of a descriptor's routine, which passes the quaject that it was made for.
 
 use crate::catalogue::filter::checksum::Checksum;
 use crate::catalogue::filter::newline::{Ends, Newline};

@@ -1,7 +1,7 @@
 //! The catalogue: the quajects, a file or folder each, and the generators of the routines behind descriptors.
 //!
-//! *Interface*: each module's first lines; [`CALLBACKS`] for the maker of a
-//! [`RoutineEnv`](crate::RoutineEnv).
+//! *Interface*: docs/quaject.md, "Catalogue", lists the modules and what each is for; [`CALLBACKS`] for the
+//! maker of a [`RoutineEnv`](crate::RoutineEnv).
 
 use crate::kit::routine_env::Callbacks;
 

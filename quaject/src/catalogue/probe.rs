@@ -7,7 +7,7 @@
 //!
 //! Source: dissertation, table 4.3.
 //!
-//! *Unsafe*: words in a near block; promise of the wrapper.
+//! *Unsafe*: words in a near block; safety contract of the wrapper.
 
 use crate::kit::class::Ref;
 use crate::kit::near_memory::NearBlock;

@@ -7,7 +7,7 @@
 //!
 //! Source: Massalin and Pu 1989, sections 2.3 and 5.2; dissertation, section 4.4.1.
 //!
-//! *Unsafe*: promise of `run`.
+//! *Unsafe*: safety contract of `run`.
 
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder};
@@ -69,13 +69,13 @@ fn generate(header: &'static Header) -> Result<Made<RunFn>, RoutineError> {
         ; cmp r12, rbx
         ; jae =>done
     );
-    match a.consult(header, INPUT.number()) {
+    match a.use_link(header, INPUT.number()) {
         Some(link) => {
             a.place(link, Regs::NONE, Some(done), &[]);
         }
         None => dynasm!(a ; .arch x64 ; jmp =>done),
     }
-    if let Some(link) = a.consult(header, OUTPUT.number()) {
+    if let Some(link) = a.use_link(header, OUTPUT.number()) {
         dynasm!(a ; .arch x64 ; movzx edi, al ; mov esi, edi);
         a.place(link, Regs::of(&[Reg::Rbx, Reg::R12]), None, &[]);
     }

@@ -16,11 +16,11 @@
 //! Callbacks are linked before the parties begin: a party that is inside uses the old links until it leaves.
 //!
 //! Put and get are generated for the queue's kind, size, place, links and number of CPUs. The algorithms are
-//! those of `lab::queue`, which are their twins.
+//! those of `lab::queue`, which are their reference implementations in plain Rust.
 //!
 //! Source: dissertation, sections 4.1.1, 4.1.4 and 5.2.2; Massalin and Pu 1989, figures 1 and 2.
 //!
-//! *Unsafe*: words in a near block; promises of `Q_put` and `Q_get`.
+//! *Unsafe*: words in a near block; safety contracts of `Q_put` and `Q_get`.
 
 mod channel;
 mod emit;
@@ -222,7 +222,7 @@ impl ByteQueue {
     pub fn len(&self) -> usize {
         let words = self.words();
         let tail = self.reached(words.tail.tail.load(Ordering::Acquire), 1);
-        let head = self.reached(self.shown().load(Ordering::Acquire), 0);
+        let head = self.reached(self.published().load(Ordering::Acquire), 0);
         // A position that follows its place's flag may be behind the other.
         (head.wrapping_sub(tail) as i64).clamp(0, self.spec.size as i64) as usize
     }
@@ -265,7 +265,7 @@ impl ByteQueue {
 
     /// The word that the consumers of strings read as the head.
     #[inline(always)]
-    fn shown(&self) -> &AtomicU64 {
+    fn published(&self) -> &AtomicU64 {
         // SAFETY: the word is the head, with which the block begins, or that of the claims in it.
         unsafe { self.block.at().add(self.published_at).cast().as_ref() }
     }

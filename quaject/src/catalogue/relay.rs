@@ -1,16 +1,16 @@
-//! A descriptor routine that can be replaced under all its descriptors at once.
+//! A relay: a trampoline, by which a descriptor routine is replaced under all its descriptors at once.
 //!
 //! *Interface*: [`Relay::routine`] goes into any number of kernel procedure tables; [`Relay::plug`] changes
 //! its target with one store. An empty relay takes the slow exit.
 //!
-//! The routine in the tables is one jump through a word beside the code, the link of an executable data
-//! structure: a change of an invariant of the installed code publishes one word, without knowing which
-//! processes have the object open. The old routine is retired: no thread sleeps inside a descriptor routine,
-//! so a grace period is enough.
+//! The routine in the tables is one jump through a word beside the code, like an entry of a procedure linkage
+//! table: a change of an invariant of the installed code publishes one word, without knowing which processes
+//! have the object open. The old routine is retired: no thread sleeps inside a descriptor routine, so a grace
+//! period is enough. A [`Plug`](crate::plug::Plug) is for routines in which a thread may sleep.
 //!
 //! Source: dissertation, section 3.2.3; quasi-invariants after Pu et al. 1995.
 //!
-//! *Unsafe*: the word in its block; promise of the relay.
+//! *Unsafe*: the word in its block; safety contract of the relay.
 
 use crate::kit::emit;
 use crate::kit::near_memory::NearBlock;

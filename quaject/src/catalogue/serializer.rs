@@ -8,7 +8,7 @@
 //! Source: Massalin and Pu 1989, sections 2.3 and 5.2 (a monitor is attached to the end with multiple
 //! participants); the word is `sync::Monitor`'s.
 //!
-//! *Unsafe*: a monitor in a near block; promise of `enter`.
+//! *Unsafe*: a monitor in a near block; safety contract of `enter`.
 
 use crate::kit::assembly::{Assembly, Continuation, Made, Published};
 use crate::kit::class::{Header, Holder, Ref};
@@ -154,7 +154,7 @@ fn emit(
     way: Continuation,
 ) -> Result<(), RoutineError> {
     let word = near(block.at().as_ptr())? as i32;
-    let Some(link) = a.consult(header, TARGET.number()) else {
+    let Some(link) = a.use_link(header, TARGET.number()) else {
         dynasm!(a ; .arch x64 ; jmp =>way.no);
         return Ok(());
     };

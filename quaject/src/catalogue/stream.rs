@@ -7,7 +7,7 @@
 //!
 //! Source: dissertation, sections 3.2.2 (collapsing layers) and 4.1.4.
 //!
-//! *Unsafe*: promise of the loop; the word in a near block.
+//! *Unsafe*: safety contract of the loop; the word in a near block.
 
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder};
@@ -129,7 +129,7 @@ impl Stream {
 #[inline(never)]
 fn generate(header: &'static Header, course: Direction) -> Result<Made<RunFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, course.name(), Some(Holder::Member(header)));
-    if let Some(link) = a.consult(header, course.port()) {
+    if let Some(link) = a.use_link(header, course.port()) {
         let [next, done] = core::array::from_fn(|_| a.label());
         // rbx = the next byte, r12 = behind the last: registers that no callentry changes.
         dynasm!(a ; .arch x64

@@ -7,7 +7,7 @@
 //! Source: Massalin and Pu 1989, section 2.3 (switches direct interrupts to the appropriate service
 //! routines).
 //!
-//! *Unsafe*: promise of `select`.
+//! *Unsafe*: safety contract of `select`.
 
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder, Port};
@@ -66,7 +66,7 @@ impl Switch {
 fn generate(header: &'static Header) -> Result<Made<SelectFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, "select", Some(Holder::Member(header)));
     for (number, case) in (0..).zip(BY_NUMBER) {
-        let Some(link) = a.consult(header, case.number()) else {
+        let Some(link) = a.use_link(header, case.number()) else {
             continue;
         };
         let next = a.label();

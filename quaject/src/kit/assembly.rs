@@ -1,21 +1,22 @@
 //! An assembly: the code of one routine, put together of the callentries that its callouts are linked to.
 //!
-//! *Interface*: an [`Assembly`] is a [`Draft`] that knows whose code it becomes. An emitter asks with
-//! [`Assembly::consult`] what a callout is linked to, and has it put in place with [`Assembly::place`]: the
-//! callentry's own emitter, or a call of it where it has none or is too large. The emitter may have callouts
-//! of its own, so the layers collapse as deep as the links lead. Code that is seldom executed goes into
-//! [`Assembly::cold`], behind the hot part of the whole. [`Assembly::seal`] gives the routine, which keeps
-//! everything that stands in it, and the [`Registration`], by which the interfacer finds its holder when a
-//! link changes that stands in it; the holder drops it when it has published another routine.
+//! *Interface*: an [`Assembly`] is a [`Draft`] that knows whose code it becomes. An emitter gets the link of
+//! a callout with [`Assembly::use_link`], which records that the code depends on it, and has the code of the
+//! linked callentry put in place with [`Assembly::place`]: the callentry's own emitter, or a call of it where
+//! it has none or is too large. The emitter may have callouts of its own, so the layers collapse as deep as
+//! the links lead. Code that is seldom executed goes into [`Assembly::cold`], behind the hot part of the
+//! whole. [`Assembly::seal`] gives the routine, which keeps everything that stands in it, and the
+//! [`Registration`], by which the interfacer finds its holder when a link changes that stands in it; the
+//! holder drops it when it has published another routine.
 //!
 //! Around a callentry the registers are saved that live across the place and that the callentry changes, and
-//! no others. There is a bound on how deep callentries stand in each other, and how long they are. Where all
-//! links are to be called ([`inlining`]), none stands in line: what is placed around a
-//! mover, which has no entry of its own, is then a subroutine in the cold section.
+//! no others. There is a bound on how deep callentries are placed in each other, and how long they are. Where
+//! all links are to be called ([`inlining`]), none is placed in line. The code that is placed around a mover
+//! (the caller's code that moves the bytes) is then a subroutine in the cold section: a mover has no entry.
 //!
 //! Source: dissertation, sections 3.2.2 ("by induction") and 4.1.3.
 //!
-//! *Unsafe*: promise of an assembled routine, passed on.
+//! *Unsafe*: safety contract of an assembled routine, passed on.
 
 use crate::kit::class::{Header, Holder};
 use crate::kit::inlining;
@@ -128,7 +129,7 @@ impl Linked {
     }
 }
 
-/// A link in the code that is being made: from [`Assembly::consult`] to [`Assembly::place`].
+/// A link in the code that is being made: from [`Assembly::use_link`] to [`Assembly::place`].
 #[derive(Clone, Copy, Debug)]
 pub struct Link(usize);
 
@@ -150,14 +151,14 @@ struct Noted {
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        forget(self.making, &self.links);
+        remove_uses(self.making, &self.links);
     }
 }
 
-fn forget(making: u64, links: &[Linked]) {
+fn remove_uses(making: u64, links: &[Linked]) {
     links
         .iter()
-        .for_each(|link| link.from.wiring().forget(making));
+        .for_each(|link| link.from.wiring().remove_uses(making));
 }
 
 impl Deref for Assembly {
@@ -202,7 +203,7 @@ impl Assembly {
     }
 
     /// The link of callout number `port` of `from`, if any. The code depends on it from now on.
-    pub fn consult(&mut self, from: &'static Header, port: usize) -> Option<Link> {
+    pub fn use_link(&mut self, from: &'static Header, port: usize) -> Option<Link> {
         let own = matches!(&self.holder, Some(Holder::Member(own)) if core::ptr::eq(*own, from));
         if self.depth == 0 {
             self.via = port as u8;
@@ -218,7 +219,7 @@ impl Assembly {
                     placed: None,
                 };
                 // A quaject makes its code anew whenever a port of its own is linked.
-                let target = from.wiring().consult(site, own);
+                let target = from.wiring().record_use(site, own);
                 self.whole &= target.is_some();
                 target?
             }
@@ -241,7 +242,7 @@ impl Assembly {
         )]
         if codegen::fault_injection::refused() || self.noted.links.try_reserve(room).is_err() {
             self.whole = false;
-            from.wiring().forget(self.noted.making);
+            from.wiring().remove_uses(self.noted.making);
             return None;
         }
         let leads = target.is_some();
@@ -485,7 +486,7 @@ impl Assembly {
                 };
                 link.from
                     .wiring()
-                    .settle(registration.making, link.port, placed);
+                    .set_address(registration.making, link.port, placed);
             }
         }
         Ok((routine.keeping(contents), registration))
@@ -527,7 +528,7 @@ pub struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         if let Some(contents) = &self.contents {
-            forget(self.making, &contents.links);
+            remove_uses(self.making, &contents.links);
         }
     }
 }

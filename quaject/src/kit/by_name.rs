@@ -10,7 +10,7 @@
 
 use crate::kit::assembly::{Assembly, Continuation, Mover};
 use crate::kit::class::{Body, Element, Header, Held, Kind, Ref};
-use crate::kit::interfacer::{Callentry, LONGEST, Target, alone, exchange};
+use crate::kit::interfacer::{Callentry, LONGEST, Target, alone, replace_link};
 use crate::kit::regs::Regs;
 use crate::kit::routine_env::RoutineError;
 use abi::errno::Errno;
@@ -156,7 +156,7 @@ pub fn unlink_by_name(from: &dyn Quaject, port: &str) -> Result<(), Refused> {
 }
 
 fn change(from: &'static Header, port: usize, to: Option<Target>) -> Result<(), Refused> {
-    let (made, _gone) = alone(|| exchange(from, port, to));
+    let (made, _gone) = alone(|| replace_link(from, port, to));
     made.map_err(Refused::RoutineError)
 }
 
@@ -179,15 +179,15 @@ pub fn insert(from: &dyn Quaject, port: &str, filter: &dyn Quaject) -> Result<()
             return (Err(Refused::Busy), [None, None]);
         }
         // Nothing passes the filter yet: first it leads on.
-        let (led, first) = exchange(own, out, begin.wiring().get(number));
+        let (led, first) = replace_link(own, out, begin.wiring().get(number));
         if let Err(unmade) = led {
             return (Err(Refused::RoutineError(unmade)), [first, None]);
         }
-        let (made, second) = exchange(begin, number, Some(target));
+        let (made, second) = replace_link(begin, number, Some(target));
         match made {
             Ok(()) => (Ok(()), [first, second]),
             Err(unmade) => {
-                let (_back, led) = exchange(own, out, None);
+                let (_back, led) = replace_link(own, out, None);
                 (Err(Refused::RoutineError(unmade)), [second, led])
             }
         }
@@ -216,11 +216,11 @@ pub fn remove(from: &dyn Quaject, port: &str, which: u32) -> Result<(), Refused>
                 (at, number) = (owner, out);
                 continue;
             }
-            let (made, first) = exchange(at, number, owner.wiring().get(out));
+            let (made, first) = replace_link(at, number, owner.wiring().get(out));
             if let Err(unmade) = made {
                 return (Err(Refused::RoutineError(unmade)), [first, None]);
             }
-            let (made, second) = exchange(owner, out, None);
+            let (made, second) = replace_link(owner, out, None);
             return (made.map_err(Refused::RoutineError), [first, second]);
         }
         (Err(Refused::NotThere), [None, None])

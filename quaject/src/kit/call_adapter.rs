@@ -9,7 +9,7 @@
 //!
 //! Source: dissertation, sections 3.2.2 (layers collapse) and 4.2.
 //!
-//! *Unsafe*: promise of routines around routines.
+//! *Unsafe*: safety contract of routines around routines.
 
 mod flagged;
 mod iovec;

@@ -5,7 +5,7 @@
 //!
 //! Source: dissertation, section 4.1.3 (the code placed into a callout saves what both sides use).
 //!
-//! *Unsafe*: promise of the stub.
+//! *Unsafe*: safety contract of the stub.
 
 use crate::kit::regs::Regs;
 use codegen::idioms::Reg;

@@ -438,7 +438,7 @@ impl Header {
     /// link.
     fn unlink_all(&self) -> bool {
         (0..self.class.ports.len()).fold(false, |was, port| {
-            let old = self.wiring.exchange(port, None);
+            let old = self.wiring.replace_link(port, None);
             if let Some(owner) = old.as_ref().and_then(|target| target.owner()) {
                 owner.is_left();
             }

@@ -1,7 +1,6 @@
-//! Callentries that are functions of the kernel, about the quaject that they keep.
+//! Callentries compiled in Rust, never inlined; the only argument is the quaject's address.
 //!
-//! *Interface*: [`callentry`] makes one. It never stands in its caller's code, and nothing but the address of
-//! its quaject passes: for the signatures `Event` and `Retry`.
+//! *Interface*: [`callentry`] makes one, for the signatures `Event` and `Retry`. It keeps its quaject.
 
 use crate::kit::class::{Body, Header, Ref};
 use crate::kit::interfacer::{Callentry, Target};

@@ -2,8 +2,9 @@
 //!
 //! *Interface*: a routine adds [`Guard::word`] into the sum whose sign decides between its fast and its
 //! general path. While no flag is raised the word holds the constant that the sum needs anyway, so the guard
-//! costs no instruction. [`Guard::raise`] makes every such sum negative, and the routine then checks the
-//! flags. Flags are single bits that generated code can test.
+//! costs no instruction: a pipe's write of one byte takes the general path if `tail - head + guard < 0`,
+//! where the guard is `size - 1` as long as no flag is raised. [`Guard::raise`] makes every such sum
+//! negative, and the routine then checks the flags. Flags are single bits that generated code can test.
 //!
 //! A waiting party raises a flag, then checks its condition again, then sleeps; the other party publishes,
 //! then checks the guard. On several CPUs both the raise and the publication are locked instructions, so one

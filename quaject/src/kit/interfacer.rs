@@ -11,7 +11,7 @@
 //!
 //! Source: dissertation, sections 3.2.2 and 4.1.3.
 //!
-//! *Unsafe*: promise of a callentry's signature; calling linked callentries from Rust.
+//! *Unsafe*: safety contract of a callentry's signature; calling linked callentries from Rust.
 
 use crate::kit::assembly::{Assembly, Continuation, Mover, next_making};
 use crate::kit::class::{Body, Header, Holder, Port, Ref};
@@ -282,14 +282,15 @@ pub fn unlink<B: Body, S: Signature>(from: &Ref<B>, port: Port<B, S>) -> Result<
 fn relink(from: &'static Header, port: usize, to: Option<Target>) -> Result<(), RoutineError> {
     // Bound: generating every routine in which one link stands, or two; only threads that link.
     let alone = ALONE.lock();
-    let (made, gone) = exchange(from, port, to);
+    let (made, gone) = replace_link(from, port, to);
     drop(alone);
     // The quaject that was linked may take monitors of its own when it goes.
     drop(gone);
     made
 }
 
-/// Does `changes`, in which links are looked at and [`exchange`]d, while nobody else changes any.
+/// Does `changes`, in which links are looked at and replaced ([`replace_link`]), while nobody else changes
+/// any.
 pub(super) fn alone<R>(changes: impl FnOnce() -> R) -> R {
     let _alone = ALONE.lock();
     changes()
@@ -305,7 +306,7 @@ pub fn changes() -> u64 {
 
 /// As [`relink`], by the party that is [`alone`]; the second is what is no more linked, for it to drop
 /// afterwards.
-pub(super) fn exchange(
+pub(super) fn replace_link(
     from: &'static Header,
     port: usize,
     to: Option<Target>,
@@ -328,7 +329,7 @@ pub(super) fn exchange(
         }
         return (Err(unmade), to);
     }
-    let old = from.wiring().exchange(port, to);
+    let old = from.wiring().replace_link(port, to);
     CHANGES.fetch_add(1, Ordering::AcqRel);
     let made = remake(from, port);
     if made.is_ok() {
@@ -337,7 +338,7 @@ pub(super) fn exchange(
         }
         return (made, old);
     }
-    let new = from.wiring().exchange(port, old);
+    let new = from.wiring().replace_link(port, old);
     CHANGES.fetch_add(1, Ordering::AcqRel);
     if let Some(led) = led {
         led.is_left();

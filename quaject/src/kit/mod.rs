@@ -1,7 +1,13 @@
 //! The kit: classes, the creator and interfacer of their quajects, and the common code of all generators of
 //! routines.
 //!
-//! *Interface*: each module's first lines. Nothing here knows a quaject of the catalogue.
+//! *Interface*: `declare` and `class` define classes and create members, `inactive` keeps unused ones;
+//! `interfacer` links members, with `wiring` (records of links), `by_name` (links that programs ask for),
+//! `signature` (types of links) and `inlining` (in line or called). `assembly` puts routines together against
+//! a `routine_env`, with `emit` (common code), `regs` (saved registers), `compiled` (callentries in Rust),
+//! `callback`, `call_adapter` (routines around routines) and `variant`. `guard` and `plug` are for code that
+//! is replaced, `readiness` and `sleeper` for waiting; `near_memory` is memory that code reaches,
+//! `inline_map` says whose code stands where. Nothing here knows a quaject of the catalogue.
 
 #[cfg(not(loom))]
 pub mod assembly;

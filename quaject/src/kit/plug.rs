@@ -1,8 +1,9 @@
-//! A published routine that can be replaced while others call it.
+//! A patchable call target; an old target is freed after the last caller has left it.
 //!
 //! *Interface*: [`Plug::call`] runs the installed routine; [`Plug::replug`] installs another and keeps the
-//! old one in a holding tank until no thread is inside. So a routine may call a sleeping procedure, and be
-//! replaced meanwhile.
+//! old one in a holding tank, a list of routines to free, until the count of callers inside is zero. So a
+//! routine may call a sleeping procedure, and be replaced meanwhile. docs/glossary.md has the words of this:
+//! plug, to replug, holding tank.
 //!
 //! Generated callers go through the word ([`Plug::emit_call`]); they hold the quaject whose plug it is, and
 //! do not sleep inside.

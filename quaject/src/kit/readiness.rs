@@ -3,13 +3,13 @@
 //!
 //! *Interface*: [`ReadinessCheck`] collects the conditions, each with the bits that stand for it;
 //! [`ReadinessCheck::make`] gives the routine, which `poll` and `select` call for each of their descriptors;
-//! [`ReadinessCheck::look`] is its plain twin. A condition names words of the object by a projection, and the
-//! routine keeps the object.
+//! [`ReadinessCheck::look`] is its reference implementation. A condition names words of the object by a
+//! projection, and the routine keeps the object.
 //!
 //! Source: dissertation, sections 3.2.1 (known values become constants of the code) and 4.1.4 (the same data
 //! channel with different links).
 //!
-//! *Unsafe*: words of an object that is kept; promise of the routine.
+//! *Unsafe*: words of an object that is kept; safety contract of the routine.
 
 use crate::kit::routine_env::{RoutineError, near};
 use crate::primitive::{AtomicU64, AtomicUsize, Ordering};
@@ -85,7 +85,7 @@ impl<T: Any + Send + Sync> ReadinessCheck<T> {
         self.with(condition, bits)
     }
 
-    /// The conditions that hold now: the plain twin.
+    /// The conditions that hold now: the reference implementation.
     pub fn look(&self) -> u32 {
         let holds = |condition: &Condition| {
             // SAFETY: the words are parts of the object, which is kept: a projection can lead nowhere else.

@@ -8,7 +8,7 @@
 //! Source: dissertation, sections 3.2.1 (factoring invariants) and 4.1.3 (callbacks); quasi-invariants after
 //! Pu et al. 1995.
 //!
-//! *Unsafe*: a monitor by its address; promise of stubs.
+//! *Unsafe*: a monitor by its address; safety contract of stubs.
 
 use crate::kit::callback::{self, CallbackFn};
 use crate::kit::emit;

@@ -10,8 +10,8 @@
 //! result is in rax. A callentry that stands in its caller's code has two ends instead of a result: it falls
 //! through when it is done, and goes to a label when it could not do it.
 //!
-//! Source: dissertation, sections 4.1.1 and 4.1.3 ("no runtime type checking is required"); design.md,
-//! "Composition".
+//! Source: dissertation, sections 4.1.1 and 4.1.3 ("no runtime type checking is required");
+//! docs/quaject.md, "Definition, creation, linking".
 
 use codegen::{Draft, Label, dynasm};
 

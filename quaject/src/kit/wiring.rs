@@ -1,16 +1,16 @@
 //! The links of one quaject, and the places in generated code that they have led to: the interfacer's record.
 //!
-//! *Interface*: whoever generates code asks for a link by [`Wiring::consult`], which notes in the same step
-//! that the code depends on it; [`Wiring::settle`] says where the code came to stand, [`Wiring::forget`] that
-//! it is used no more. A link is changed by [`Wiring::exchange`]; then the code of every
-//! [`Wiring::dependent`] is made again. Each of the two comes before or after the other: the code is made of
-//! the new link, or its holder is among the dependents.
+//! *Interface*: whoever generates code gets a link by [`Wiring::record_use`], which records in the same step
+//! that the code depends on it; [`Wiring::set_address`] records the address of the finished code, and
+//! [`Wiring::remove_uses`] removes the records of code that is used no more. [`Wiring::replace_link`] changes
+//! a link; then the code of every [`Wiring::dependent`] is generated again. The record of a use comes before
+//! the change or after it: the code's holder is among the dependents, or the code has the new link.
 //!
 //! Links are changed one at a time, and a holder makes and publishes its code one image at a time.
 //!
 //! Progress: a monitor each, held for one copy; thread context.
 //!
-//! Source: dissertation, section 4.1.3; replugging after Pu et al. 1995 (seed 003).
+//! Source: dissertation, section 4.1.3; replugging after Pu et al. 1995.
 
 use alloc::vec::Vec;
 use sync::Monitor;
@@ -80,7 +80,7 @@ impl<T: Clone, H: Clone, const N: usize> Wiring<T, H, N> {
 
     /// The present link of the port of `site`, for code that is being made; with `unless_linked` the code
     /// does not depend on a port without a link. None when there is no memory to note it.
-    pub fn consult(&self, site: Site<H>, unless_linked: bool) -> Option<Option<T>> {
+    pub fn record_use(&self, site: Site<H>, unless_linked: bool) -> Option<Option<T>> {
         let mut held = self.0.lock();
         let link = held.links.get(usize::from(site.port)).cloned().flatten();
         if unless_linked && link.is_none() {
@@ -97,7 +97,7 @@ impl<T: Clone, H: Clone, const N: usize> Wiring<T, H, N> {
     }
 
     /// The code of `making` is sealed: `placed` is where the link of `port` stands in it.
-    pub fn settle(&self, making: u64, port: u8, placed: Placed) {
+    pub fn set_address(&self, making: u64, port: u8, placed: Placed) {
         let mut held = self.0.lock();
         let mine = |site: &&mut Site<H>| {
             site.making == making && site.port == port && site.placed.is_none()
@@ -108,12 +108,12 @@ impl<T: Clone, H: Clone, const N: usize> Wiring<T, H, N> {
     }
 
     /// The code of `making` is used no more.
-    pub fn forget(&self, making: u64) {
+    pub fn remove_uses(&self, making: u64) {
         self.0.lock().sites.retain(|site| site.making != making);
     }
 
     /// Links `port` to `to`; returns what it was linked to.
-    pub fn exchange(&self, port: usize, to: Option<T>) -> Option<T> {
+    pub fn replace_link(&self, port: usize, to: Option<T>) -> Option<T> {
         let mut held = self.0.lock();
         let link = held.links.get_mut(port)?;
         core::mem::replace(link, to)
@@ -175,14 +175,14 @@ mod model {
                 port: 0,
                 placed: None,
             };
-            let link = self.links.consult(site, false).unwrap().unwrap();
+            let link = self.links.record_use(site, false).unwrap().unwrap();
             self.holder.published.store(link, Ordering::SeqCst);
-            self.links.forget(*known);
+            self.links.remove_uses(*known);
             *known = making;
         }
 
         fn relink(&self, to: u64) {
-            self.links.exchange(0, Some(to));
+            self.links.replace_link(0, Some(to));
             let limit = self.makings.load(Ordering::SeqCst);
             let mut last = 0;
             while let Some(((), _, making)) = self.links.dependent(0, last, limit) {
@@ -207,7 +207,7 @@ mod model {
                 },
                 makings: AtomicU64::new(1),
             });
-            world.links.exchange(0, Some(1));
+            world.links.replace_link(0, Some(1));
             let maker = {
                 let world = world.clone();
                 loom::thread::spawn(move || world.make())

@@ -4,7 +4,7 @@
 //! of `tests/guest` or `user/tests` and read its checks; `xtask` runs the command line itself.
 
 use super::evidence::Examiner;
-use super::hush::{Longest, Look, Patience, Watch};
+use super::hang_watchdog::{Longest, Look, Patience, Watch};
 use super::order::Noting;
 use super::tap::{self, Check};
 use std::cell::Cell;

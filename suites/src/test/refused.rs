@@ -1,5 +1,5 @@
-//! Memory refused on purpose: of a boot's questions for room one after the other, of each kind's all in turn,
-//! and of programs' every so many.
+//! Fault injection of allocations: each allocation of a boot in turn, every allocation of each kind, every
+//! n-th of programs.
 //!
 //! *Interface*: [`run`].
 

@@ -1,4 +1,4 @@
-//! The rooms whose models passed: they need not be tried again.
+//! A cache of passed model checks, by content hash of the crate: they need not run again.
 //!
 //! *Interface*: [`unless_passed`] runs checks of a room, unless they passed when the room, and all that it is
 //! made of, was as it is now; [`Stamp`] serves checks of several rooms at once. The file `tests/passed.txt` says

@@ -23,7 +23,7 @@ impl Ring {
             // SAFETY: the claim gave the place to this thread, and loom checks it.
             self.places[(first as usize + n) % SIZE].with_mut(|place| unsafe { *place = *byte });
         }
-        self.claims.show(first, bytes.len());
+        self.claims.publish(first, bytes.len());
     }
 
     /// All of `bytes`.
@@ -35,8 +35,8 @@ impl Ring {
 
     fn get(&self) -> Option<u8> {
         let tail = self.tail.load(Ordering::Relaxed);
-        (self.claims.shown() != tail).then(|| {
-            // SAFETY: the place was shown, there is one consumer, and loom checks it.
+        (self.claims.published() != tail).then(|| {
+            // SAFETY: the place was published, there is one consumer, and loom checks it.
             let byte = self.places[tail as usize % SIZE].with(|place| unsafe { *place });
             self.tail.store(tail + 1, Ordering::Release);
             byte
@@ -44,7 +44,7 @@ impl Ring {
     }
 }
 
-/// Two claim, fill and show at once, one of them twice its bytes; the consumer sees each claim whole.
+/// Two claim, fill and publish at once, one of them twice its bytes; the consumer sees each claim whole.
 #[test]
 fn claims_stay_whole_and_are_all_shown() {
     model(3, || {

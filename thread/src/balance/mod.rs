@@ -61,9 +61,9 @@ fn offer_spare(local: &PerCpu, me: &Tte, now: u64) -> usize {
     let home = me.cpu();
     let mut coming = usize::from(left(&local.ring));
     real_time_push::send_waiting(local, me);
-    let goes_round = push::goes_round(local, me, now);
+    let is_due = push::is_due_for_rotation(local, me, now);
     for _ in 0..OFFERS {
-        let hungry = IDLE.any() || goes_round;
+        let hungry = IDLE.any() || is_due;
         let Some(spare) = local
             .ring
             .spare(me, hungry, |tte| tte.may_leave(home) && waited_long(tte))

@@ -1,14 +1,14 @@
 //! Push migration: a CPU on which more threads are ready than on another gives one away.
 //!
-//! *Interface*: [`give`], when a quantum has ended, and [`goes_round`] before it. With interrupts off.
+//! *Interface*: [`give`], when a quantum has ended; before it [`is_due_for_rotation`]. With interrupts off.
 //!
 //! Idle CPUs take threads for themselves; this is for the time when none is idle. A CPU with one thread keeps
 //! no quanta and looks at nothing, so the CPU with more threads does the work, in some hundred instructions
 //! every [`EVERY_NS`]: it sends the thread that has waited longest in its steal queue, first those that move
 //! no data, since a stream's data are in this CPU's caches.
 //!
-//! A difference of one cannot be levelled. It goes round: after [`ROUND_NS`] the thread is given all the
-//! same, so five threads on four CPUs have four fifths of a CPU each.
+//! A difference of one cannot be levelled. The surplus thread is rotated among the CPUs: after [`ROUND_NS`]
+//! it is given away all the same, so five threads on four CPUs have four fifths of a CPU each.
 //! Source: dissertation, section 6.4.3.
 
 use crate::ring::inbox::send_home;
@@ -45,7 +45,7 @@ fn look(here: &PerCpu, now: u64, receiver: impl FnOnce(bool) -> Option<usize>) -
 
 /// Whether a thread that is next in line here is to go to another CPU: the steal queue would never have one
 /// of two.
-pub(crate) fn goes_round(here: &PerCpu, me: &Tte, now: u64) -> bool {
+pub(crate) fn is_due_for_rotation(here: &PerCpu, me: &Tte, now: u64) -> bool {
     lets_next_go(&here.ring) && choose(here, me, now).is_some()
 }
 

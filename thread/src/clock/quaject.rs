@@ -195,10 +195,10 @@ fn ring(bell: usize) {
 #[inline(never)]
 fn generate(header: &'static Header) -> Result<Made<RingFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, "rang", Some(Holder::Member(header)));
-    if let Some(link) = a.consult(header, RANG.number()) {
+    if let Some(link) = a.use_link(header, RANG.number()) {
         a.place(link, Regs::of(&[Reg::Rdi]), None, &[]);
     }
-    if let Some(link) = a.consult(header, TO.number()) {
+    if let Some(link) = a.use_link(header, TO.number()) {
         dynasm!(a ; .arch x64 ; mov esi, edi);
         a.place(link, Regs::NONE, None, &[]);
     }

@@ -1,13 +1,14 @@
 //! Frameless calls: one Rust function does the whole call, directly from the dispatcher, without a trap
 //! frame; it may sleep.
 //!
-//! *Interface*: [`entry`], [`FramelessFn`], [`word`], [`LEFT`]; [`framed_entry`], [`FramedFn`] and
-//! [`framed_word`] for calls that need all of the user's registers; [`answered`] for the slow path;
-//! [`sleep`], [`with_interrupts`] and [`generally`] for use inside such a function. Entered by a jump from a
-//! routine at any depth of the kernel stack, interrupts off, the user's registers as at the routine's entry,
-//! rax = the call's [`word`]. The function gets the call's arguments and returns with interrupts off and the
-//! answer, or [`LEFT`]: then the call starts again on the slow path. Requests to the thread that arrive
-//! meanwhile are also handled on the slow path, which finds the answer.
+//! *Interface*: [`entry`] is the code address for calls by a [`FramelessFn`]; it is entered by a jump from a
+//! routine at any depth of the kernel stack, with interrupts off, the user's registers as at the routine's
+//! entry, and rax = [`call_word`] of the call's number and function. The function gets the call's arguments
+//! and returns with interrupts off and the result, or [`NOT_HANDLED`]: then the call starts again on the slow
+//! path. [`framed_entry`], [`FramedFn`] and [`framed_call_word`] are the same for calls that need all of the
+//! user's registers. Inside such a function [`sleep`] waits for the thread's token, [`with_interrupts`] runs
+//! a step with interrupts on, and [`call_handler`] runs the call's ordinary handler so. Requests to the
+//! thread that arrive meanwhile are handled on the slow path, which gets the result with [`take_result`].
 //!
 //! It is kernel text and not generated code, because a thread sleeps in it. The calling dispatcher may be
 //! freed meanwhile, so the function does not return there: the way to user mode is the same code for all
@@ -31,20 +32,20 @@ pub type FramelessFn = extern "sysv64" fn(usize, usize, usize, usize, usize, usi
 /// have no effect.
 pub type FramedFn = extern "sysv64" fn(&TrapFrame) -> isize;
 
-/// Not an answer: the call is made again the slow way.
-pub const LEFT: isize = i32::MIN as isize;
+/// Not a result: the call is made again on the slow path.
+pub const NOT_HANDLED: isize = i32::MIN as isize;
 
-/// In a call's number, on the slow way: it may have been answered.
-pub const ANSWERED: u64 = 1 << 30;
+/// In a call's number, on the slow path: there may be a result already.
+pub const HAS_RESULT: u64 = 1 << 30;
 
 /// The word that leads to `function` for call `number`. The kernel's text is in the top two gigabytes, so
 /// half a word holds its address.
-pub fn word(number: usize, function: FramelessFn) -> i64 {
+pub fn call_word(number: usize, function: FramelessFn) -> i64 {
     word_of(number, function as *const ())
 }
 
 /// The same for [`framed_entry`].
-pub fn framed_word(number: usize, function: FramedFn) -> i64 {
+pub fn framed_call_word(number: usize, function: FramedFn) -> i64 {
     word_of(number, function as *const ())
 }
 
@@ -52,9 +53,9 @@ fn word_of(number: usize, function: *const ()) -> i64 {
     (number as i64) << 32 | i64::from(function as u32)
 }
 
-/// The number and the answer of the running thread's call, which was made outright and has one. Once.
+/// The number and the result of the running thread's call, if a frameless function has made it. Once.
 #[cold]
-pub fn answered() -> Option<(u64, isize)> {
+pub fn take_result() -> Option<(u64, isize)> {
     let base = crate::current().stack_top();
     // SAFETY: the running thread's stack ends in its base, and stays.
     let [call, answer, is_there, ..] = unsafe { &(*(base as *const StackBase)).scratch };
@@ -68,7 +69,7 @@ pub fn answered() -> Option<(u64, isize)> {
     there.then(answered)
 }
 
-/// The number of the running thread's call, for the function that makes it outright.
+/// The number of the running thread's call, for the frameless function that makes it.
 #[inline]
 pub fn number() -> usize {
     #[cfg(target_os = "none")]
@@ -101,10 +102,10 @@ pub fn with_interrupts<R>(step: impl FnOnce() -> R) -> R {
 /// The answer of a call that ordinary Rust makes. An interrupted call starts again on the slow path, which
 /// knows how it continues.
 #[inline]
-pub fn generally(step: impl FnOnce() -> Result<usize>) -> isize {
+pub fn call_handler(step: impl FnOnce() -> Result<usize>) -> isize {
     match with_interrupts(step) {
         Ok(value) => value as isize,
-        Err(error) if error.is_restart() => LEFT,
+        Err(error) if error.is_restart() => NOT_HANDLED,
         Err(error) => error.to_rax() as isize,
     }
 }
@@ -119,7 +120,7 @@ pub fn entry() -> usize {
     0
 }
 
-/// The code address for a [`FramedFn`]: as [`entry`], but for the [`framed_word`] in rax.
+/// The code address for a [`FramedFn`]: as [`entry`], but for the [`framed_call_word`] in rax.
 pub fn framed_entry() -> usize {
     #[cfg(target_os = "none")]
     {
@@ -131,7 +132,7 @@ pub fn framed_entry() -> usize {
 
 #[cfg(target_os = "none")]
 pub(crate) mod bare {
-    use super::{ANSWERED, LEFT};
+    use super::{HAS_RESULT, NOT_HANDLED};
     use crate::dispatch::OUT;
     use crate::switch::caller_saved::{SAVED, pop_scratch, push_scratch};
     use crate::switch::yielding::slow;
@@ -196,8 +197,8 @@ pub(crate) mod bare {
             tte = const StackBase::TTE,
             state = const offset_of!(Tte, state),
             attention = const ATTENTION,
-            left = const LEFT,
-            answered = const ANSWERED,
+            left = const NOT_HANDLED,
+            answered = const HAS_RESULT,
             out = sym OUT,
             slow = sym slow,
         )
@@ -239,8 +240,8 @@ pub(crate) mod bare {
             call = const offset_of!(StackBase, scratch),
             state = const offset_of!(Tte, state),
             attention = const ATTENTION,
-            left = const LEFT,
-            answered = const ANSWERED,
+            left = const NOT_HANDLED,
+            answered = const HAS_RESULT,
             out = sym OUT,
             slow = sym slow,
         )

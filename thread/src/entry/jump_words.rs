@@ -1,7 +1,7 @@
 //! The words by which control passes from one generated routine of the room to the next, for listings.
 //!
-//! *Interface*: [`of_cpu`]; [`Tte::ways`]. They are the words that the code itself jumps through: where
-//! several routines meet, the ready ring and the kernel procedure table are links, too.
+//! *Interface*: [`of_cpu`]; [`Tte::jump_targets`]. They list the words that the code itself jumps through:
+//! where several routines meet, the ready ring and the kernel procedure table are links, too.
 //!
 //! Source: dissertation, sections 3.3.2 (executable data structures) and 4.2 (kernel procedure tables).
 
@@ -25,8 +25,8 @@ pub fn of_cpu(number: usize) -> [JumpWord; 4] {
 }
 
 impl Tte {
-    /// Those of the thread.
-    pub fn ways(&self) -> [JumpWord; 6] {
+    /// The words of the thread, each with the entry in it.
+    pub fn jump_targets(&self) -> [JumpWord; 6] {
         [
             ("dispatcher", &self.dispatch),
             ("sw_out", &self.sw_out),

@@ -23,7 +23,7 @@ use crate::ring::per_cpu::{OVERDUE, PATIENCE, PerCpu, STILL, TICKING, here, runn
 use crate::ring::{budget, granularity};
 use crate::switch::yielding;
 use crate::time::demand;
-use crate::time::quanta::{contended, look_at, patient};
+use crate::time::quanta::{arm_check, contended, next_check_delay};
 use crate::tte::flags::ATTENTION;
 use crate::tte::{QUANTUM_NS, Tte, URGENT};
 use core::ptr::null_mut;
@@ -190,7 +190,7 @@ fn keep_turn(cpu: &Cpu, local: &PerCpu, me: &Tte, stamp: u64, now: u64) {
         yielding::left_alone(me);
     } else if urgent {
         let left = real_time::keep_turns(cpu, local, me, now, coming);
-        look_at(local, now + left, now);
+        arm_check(local, now + left, now);
     } else {
         // An eighth early is the end of the quantum too; the remainder is not worth an interrupt.
         let left = if ran >= turn - turn / 8 {
@@ -198,7 +198,7 @@ fn keep_turn(cpu: &Cpu, local: &PerCpu, me: &Tte, stamp: u64, now: u64) {
             local.turn_ns.store(now, Ordering::Relaxed);
             balance::turn_over(local, me, now, coming);
             demand::used_up(me);
-            patient(local, local.ring.after(me).map_or(QUANTUM_NS, Tte::look_ns))
+            next_check_delay(local, local.ring.after(me).map_or(QUANTUM_NS, Tte::look_ns))
         } else {
             // A thread has got the CPU in the middle of another's quantum; a series of such threads could
             // continue for ever.
@@ -207,9 +207,9 @@ fn keep_turn(cpu: &Cpu, local: &PerCpu, me: &Tte, stamp: u64, now: u64) {
                 local.ticking.store(OVERDUE, Ordering::Relaxed);
                 balance::turn_over(local, me, now, coming);
             }
-            let left = turn.max(patient(local, quantum)) - ran;
-            left.min(patient(local, QUANTUM_NS))
+            let left = turn.max(next_check_delay(local, quantum)) - ran;
+            left.min(next_check_delay(local, QUANTUM_NS))
         };
-        look_at(local, now + left, now);
+        arm_check(local, now + left, now);
     }
 }

@@ -1,7 +1,7 @@
 //! Affinity: the CPUs on which a thread may run.
 //!
-//! *Interface*: [`Tte::set_allowed`] and [`Tte::move_soon`] from any thread, at any time; [`settle`] by
-//! the thread itself before it enters user mode; [`Tte::may_run_on`] and [`Tte::may_leave`] for the
+//! *Interface*: [`Tte::set_allowed`] and [`Tte::move_soon`] from any thread, at any time; [`apply_affinity`]
+//! by the thread itself before it enters user mode; [`Tte::may_run_on`] and [`Tte::may_leave`] for the
 //! balancing.
 //!
 //! The switch and the rings know nothing of it. Balancing gives a thread to no CPU on which it may not run.
@@ -47,7 +47,7 @@ impl Tte {
 }
 
 /// The running thread moves to a CPU on which it may run, if it is on another one. With interrupts on.
-pub fn settle() {
+pub fn apply_affinity() {
     // Bound: a look at the CPU’s number; setting one alarm and going to sleep.
     irq_disable();
     loop {
@@ -80,7 +80,7 @@ fn destination(tte: &Tte) -> Option<usize> {
     tte.wished().or_else(least)
 }
 
-/// Sends the thread with this address, which sleeps in [`settle`], to a CPU on which it may run. Called by
+/// Sends the thread with this address, asleep in [`apply_affinity`], to a CPU on which it may run. Called by
 /// the alarm on the CPU that has switched it out.
 fn depart(address: usize) {
     // SAFETY: the address of an entry, which is never unmapped.

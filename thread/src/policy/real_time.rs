@@ -1,7 +1,7 @@
 //! Real-time threads, and threads of the last level: where policies put a thread.
 //!
-//! *Interface*: [`Tte::set_sched_class`] from any thread, at any time; [`settle`] by the thread itself before
-//! it enters user mode; [`keep_turns`] at the timer's interrupt while an urgent thread runs.
+//! *Interface*: [`Tte::set_sched_class`] from any thread, at any time; [`apply_policy`] by the thread itself
+//! before it enters user mode; [`keep_turns`] at the timer's interrupt while an urgent thread runs.
 //!
 //! An urgent thread runs before all others of its CPU, the one with the highest priority first; of several
 //! with the same priority each runs until it blocks, or, if it takes turns, to the end of its quantum. Those
@@ -123,7 +123,7 @@ fn local_of(tte: &Tte) -> &'static PerCpu {
 
 /// The running thread goes where its policy and its CPUs say, and waits for its next period if it has spent
 /// its budget. Whether it has used one up. With interrupts on.
-pub fn settle() -> bool {
+pub fn apply_policy() -> bool {
     let me = current();
     let mut raised = me.is_raised.swap(false, Ordering::Relaxed);
     if raised && me.budget.is_set() && wait_for_period(me) {
@@ -139,7 +139,7 @@ pub fn settle() -> bool {
         give_way(cpu, local, me);
     }
     irq_enable();
-    affinity::settle();
+    affinity::apply_affinity();
     me.budget.take_overrun()
 }
 

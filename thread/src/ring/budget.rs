@@ -1,9 +1,9 @@
 //! Budgets: threads that are promised so much time in each period (SCHED_DEADLINE).
 //!
 //! *Interface*: [`Tte::promise`] admits a thread to a CPU (`tte/budget.rs`), and
-//! `urgent::SchedClass::Promised` puts it among the urgent ones. The ring of these asks [`admits`] and tells
-//! [`watch`]; the timer asks [`is_spent`], [`demote`] and [`end_ns`]; `urgent::settle` waits for the next
-//! period.
+//! `policy::real_time::SchedClass::Promised` puts it among the urgent ones. The ring of these asks [`admits`]
+//! and calls [`watch`]; the timer asks [`is_spent`], [`demote`] and [`end_ns`];
+//! `policy::real_time::apply_policy` waits for the next period.
 //!
 //! Such a thread is an urgent one whose urgency is the complement of its deadline, so the earliest deadline
 //! is the first. Nothing is added to a switch: a thread's clock runs anyway, and its budget is the reading of

@@ -28,7 +28,7 @@ pub(crate) const OVERDUE: u8 = 2;
 /// The most times that the time to the next look at a quantum is doubled.
 pub(crate) const PATIENCE: u8 = 2;
 
-/// One CPU's scheduling state. Other CPUs write `inbox`, `favoured` and the `alarms`' cancel words, and take
+/// One CPU's scheduling state. Other CPUs write `inbox`, `run_next` and the `alarms`' cancel words, and take
 /// from the ring's steal queue.
 #[repr(C, align(64))]
 pub(crate) struct PerCpu {
@@ -65,7 +65,7 @@ pub(crate) struct PerCpu {
     pub level_ns: AtomicU64,
     pub gave_ns: AtomicU64,
     /// The thread that another CPU wants to run here next, and the level of its waiter; 0 for none.
-    pub favoured: AtomicUsize,
+    pub run_next: AtomicUsize,
     /// When the next sample is taken, nanoseconds; `u64::MAX` on an idle CPU.
     pub sample_ns: AtomicU64,
     /// Time-stamp count at the last sample.
@@ -106,7 +106,7 @@ impl PerCpu {
             interrupted_ns: AtomicU64::new(0),
             level_ns: AtomicU64::new(0),
             gave_ns: AtomicU64::new(0),
-            favoured: AtomicUsize::new(0),
+            run_next: AtomicUsize::new(0),
             sample_ns: AtomicU64::new(u64::MAX),
             sampled_at: AtomicU64::new(0),
             samples: Samples::new(),

@@ -15,9 +15,9 @@
 //! the number of populated levels changes: when one level is left, the turn routine corrects each `link` that
 //! still leads to it as it is used.
 //!
-//! Threads with a real-time policy are in a ring of their own, in order of urgency, and beyond the table: as
-//! long as there is one, all links lead to the turn routine, which runs the first. A turn in which the others
-//! are to run is marked by the timer (`policy/real_time.rs`).
+//! Threads with a real-time policy are in a ring of their own, in order of urgency, and outside the turn
+//! table (below): as long as there is one, all links lead to the turn routine, which runs the first. A turn
+//! in which the others are to run is marked by the timer (`policy/real_time.rs`).
 //!
 //! A thread that has waited long is in the ring's *steal queue* instead, from where any CPU may take it
 //! (`steal_queue.rs`, `balance`). A level that runs empty takes one back.

@@ -120,7 +120,7 @@ fn place_in_front(tte: &Tte, irq: usize) {
 #[cold]
 fn joined(tte: &Tte, irq: usize) {
     let (cpu, local, me) = here();
-    quanta::joined(local, me, tte);
+    quanta::on_enqueue(local, me, tte);
     go_on(cpu, irq);
 }
 
@@ -169,7 +169,7 @@ pub fn start(tte: &Tte) -> bool {
         }
         if irq != 0 && local.ring.insert_last(me, tte) {
             if local.ticking.load(Ordering::Relaxed) != TICKING {
-                quanta::joined(local, me, tte);
+                quanta::on_enqueue(local, me, tte);
             }
             irq_restore(irq);
             return true;
@@ -205,7 +205,7 @@ fn place(cpu: &Cpu, local: &PerCpu, me: &Tte, tte: &Tte, end: End, irq: usize) {
         }
         local.ring.insert(me, tte, end);
         if local.ticking.load(Ordering::Relaxed) != TICKING {
-            quanta::joined(local, me, tte);
+            quanta::on_enqueue(local, me, tte);
         }
         if tte.is_urgent() && local.ring.urges(me) {
             if irq != 0 {

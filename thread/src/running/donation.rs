@@ -1,7 +1,7 @@
 //! Priority inheritance by donation: the running thread's turn, and its level, go to another thread.
 //!
-//! *Interface*: [`donate`] and [`runs_elsewhere`], callouts of `sync`'s helping lock and monitor; [`favour`]
-//! does the other half on another CPU, at the end of the requesting interrupt.
+//! *Interface*: [`donate`] and [`runs_elsewhere`], callouts of `sync`'s helping lock and monitor; on another
+//! CPU, at the end of the requesting interrupt, [`run_next`] has that CPU run the named thread next.
 //!
 //! A thread in the steal queue of any CPU is taken over and runs here. For a thread that is ready in another
 //! CPU's ring, that CPU is asked to run it next, at the waiter's level. Source: Hohmuth and Härtig 2001,
@@ -90,7 +90,7 @@ fn ask_to_run(cpu: &Cpu, me: &Tte, to: &Tte) {
     // thread has to wait like all others then.
     let level = me.level.load(Ordering::Relaxed) as usize;
     local(there)
-        .favoured
+        .run_next
         .store(to.address() | level, Ordering::Release);
     reschedule_ipi::send(there);
 }
@@ -99,11 +99,11 @@ const _: () = assert!(align_of::<Tte>() >= RINGS);
 
 /// Does what another CPU has asked for: the thread that it names is raised to the waiting one's level, or
 /// runs next. With interrupts off.
-pub(crate) fn favour(cpu: &Cpu, local: &PerCpu, me: &Tte) {
-    if local.favoured.load(Ordering::Relaxed) == 0 {
+pub(crate) fn run_next(cpu: &Cpu, local: &PerCpu, me: &Tte) {
+    if local.run_next.load(Ordering::Relaxed) == 0 {
         return;
     }
-    let wish = local.favoured.swap(0, Ordering::Acquire);
+    let wish = local.run_next.swap(0, Ordering::Acquire);
     let (address, level) = (wish & !(RINGS - 1), (wish & (RINGS - 1)) as u8);
     // SAFETY: null or the address of an entry, which is never unmapped.
     let Some(tte) = (unsafe { (address as *const Tte).as_ref() }) else {

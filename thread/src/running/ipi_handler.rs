@@ -16,5 +16,5 @@ pub(crate) fn on_reschedule_ipi(_: &mut TrapFrame) {
     if handover::receive(local, me) || local.ring.urges(me) {
         cpu.need_resched.store(1, Ordering::Relaxed);
     }
-    donation::favour(cpu, local, me);
+    donation::run_next(cpu, local, me);
 }

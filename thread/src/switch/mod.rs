@@ -17,7 +17,7 @@
 //!   and continues as `sw_out`. It does not check whether another thread is ready: a thread that is alone
 //!   goes round through its own `yield_in`, until the timer puts it back into the ordinary way.
 //! - `yield_in` loads them and returns to user mode; or it makes the call again on the slow path when the
-//!   thread has marks.
+//!   thread has pending requests (flags).
 //!
 //! - `yield_first`: entered as `yield_out`, by a thread whose links lead to `sw_in`; a thread that is alone
 //!   returns to user mode at once.

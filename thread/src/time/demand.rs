@@ -2,8 +2,8 @@
 //!
 //! *Interface*: [`Tte::set_quantum_ns`] sets a thread's own quantum, [`Tte::weigh`] adapts it. [`used_up`] is
 //! called at the end of a quantum, with interrupts off. A thread that moves data, or of which nobody knows
-//! yet whether it does, is marked then, and the room that knows channels answers when the thread is next
-//! about to enter user mode: [`Tte::question`], [`Tte::set_channels`], [`Tte::set_need`].
+//! yet whether it does, is flagged; `process` reports the fill of its channels at its next return to user
+//! mode: [`Tte::question`], [`Tte::set_channels`], [`Tte::set_need`].
 //!
 //! The loop ([`feedback::quantum`]) runs where time is handed out: at the beginning of the turn of a thread
 //! that moves data and has used up the one before. A thread that blocks before that has what it needs. A

@@ -1,8 +1,9 @@
-//! Quanta: when a CPU's timer keeps them, and when it looks at a turn.
+//! Quanta: when the CPU's timer enforces quanta, and when it checks a turn.
 //!
-//! *Interface*: [`begin`] when a second thread becomes ready, [`joined`] when one has joined a ring whose
-//! timer is not just ticking; [`contended`], [`patient`], [`look_at`] for the timer's handler
-//! (`entry/timer.rs`).
+//! *Interface*: [`begin`] starts the quanta when a second thread becomes ready; [`on_enqueue`] is called when
+//! a thread has joined a ring whose timer is not just ticking. For the timer's handler (`entry/timer.rs`):
+//! [`contended`] tells whether another thread waits, [`next_check_delay`] when to check a turn, and
+//! [`arm_check`] arms the timer for that.
 //!
 //! A CPU with at most one ready thread has no quanta; it is interrupted only for samples
 //! (`cpu_time_sampling.rs`) and alarms. A running timer is not stopped when the ring shrinks to one thread:
@@ -31,19 +32,19 @@ pub(crate) fn begin(local: &PerCpu, me: &Tte) {
         let now = now_ns();
         local.ticking.store(TICKING, Ordering::Relaxed);
         local.turn_ns.store(now, Ordering::Relaxed);
-        look_at(local, now + patient(local, me.look_ns()), now);
+        arm_check(local, now + next_check_delay(local, me.look_ns()), now);
     }
 }
 
-/// Has the timer look at the quantum at `at_ns`; it is `now`.
-pub(crate) fn look_at(local: &PerCpu, at_ns: u64, now: u64) {
+/// Has the timer check the turn at `at_ns`; it is `now`.
+pub(crate) fn arm_check(local: &PerCpu, at_ns: u64, now: u64) {
     local.look_ns.store(at_ns, Ordering::Relaxed);
     arm(local, at_ns, now);
 }
 
-/// When a turn that begins now is looked at, from now. With one CPU that is at its end, however many quanta
-/// it has; several look at each quantum, for balancing.
-pub(crate) fn patient(local: &PerCpu, quantum: u64) -> u64 {
+/// The time from now to the next check of a turn that begins now. With one CPU that is at its end, however
+/// many quanta it has; several CPUs check each quantum, for balancing.
+pub(crate) fn next_check_delay(local: &PerCpu, quantum: u64) -> u64 {
     let patience = 1 << local.patience.load(Ordering::Relaxed);
     let times = match present() {
         1 => local.granularity.times().max(patience),
@@ -57,7 +58,7 @@ pub(crate) fn patient(local: &PerCpu, quantum: u64) -> u64 {
 /// so does a thread that a kernel thread wakes on an alarm's behalf. With interrupts off.
 #[cold]
 #[inline(never)]
-pub(crate) fn joined(local: &PerCpu, me: &Tte, tte: &Tte) {
+pub(crate) fn on_enqueue(local: &PerCpu, me: &Tte, tte: &Tte) {
     if local.ticking.load(Ordering::Relaxed) == STILL {
         begin(local, me);
     } else if SwitchKind::from_bits(me.kind.load(Ordering::Relaxed)).contains(SwitchKind::USER) {

@@ -22,9 +22,9 @@ use super::disk::LENGTH;
 pub struct FaultyFile {
     node: Arc<FaultyInode>,
     pages: Arc<CachedFile>,
-    /// Errors that its description was told of: of its own file, and of all.
-    told: AtomicU32,
-    told_of_all: AtomicU32,
+    /// The last errors that were reported to its description: of its own file, and of all.
+    reported_error: AtomicU32,
+    reported_fs_error: AtomicU32,
 }
 
 impl FaultyFile {
@@ -32,8 +32,8 @@ impl FaultyFile {
     pub fn new(node: Arc<FaultyInode>) -> Result<FaultyFile> {
         let pages = node.pages().ok_or(Errno::EINVAL)?.clone();
         Ok(FaultyFile {
-            told: AtomicU32::new(pages.errors().begin()),
-            told_of_all: AtomicU32::new(node.world.errors.begin()),
+            reported_error: AtomicU32::new(pages.errors().begin()),
+            reported_fs_error: AtomicU32::new(node.world.errors.begin()),
             node,
             pages,
         })
@@ -80,21 +80,21 @@ impl File for FaultyFile {
 
     fn sync(&self, _of: &OpenFile, _data: bool) -> Result<()> {
         self.pages.flush();
-        self.pages.errors().tell(&self.told)
+        self.pages.errors().tell(&self.reported_error)
     }
 
-    fn told_of_all(&self, _of: &OpenFile) -> Result<()> {
-        self.node.world.errors.tell(&self.told_of_all)
+    fn take_fs_error(&self, _of: &OpenFile) -> Result<()> {
+        self.node.world.errors.tell(&self.reported_fs_error)
     }
 
     fn synthesize_against(
         &self,
         of: &OpenFile,
         sharing: Sharing,
-        seam: &RoutineEnv,
+        env: &RoutineEnv,
     ) -> Result<DescRoutines> {
         // SAFETY: the description keeps this, which keeps the pages.
-        unsafe { routines::make(self.pages.core(), of, sharing, seam) }
+        unsafe { routines::make(self.pages.core(), of, sharing, env) }
     }
 
     fn synthesize_at(&self, of: &OpenFile, writes: bool) -> Result<Option<DescRoutine>> {

@@ -1,4 +1,4 @@
-//! Page faults: map a missing page, or copy a shared one on write. Their entry is in
+//! The work of page faults: map a missing page, or copy a shared one on write. Their entry is in
 //! `process/src/memory/fault.rs`.
 //!
 //! *Interface*: [`AddressSpace::fault`]; [`AddressSpace::first_fault`] for the vector of the running thread.
@@ -10,13 +10,13 @@
 //! way only: empty, then not writable, then writable; the frame of an entry that is not writable may be
 //! exchanged for a copy. So an entry that is still what it was has not been anything else meanwhile.
 //!
-//! A frame that was exchanged is given back after all CPUs that have the space have forgotten it, and
-//! answered: which they cannot while they are pinned, so a pinned copy is made from a frame that stays. A
-//! copy made with the monitor alone, from outside the space, may be one of a frame that has gone: then the
-//! entry is not what it was, and the copy is thrown away.
+//! A frame that was exchanged is freed after a TLB shootdown is acknowledged by all CPUs with the space
+//! loaded. A CPU with interrupts off, as while it is pinned, does not acknowledge, so a pinned copy is made
+//! from a frame that stays. A copy made with the monitor alone, from outside the space, may be one of a frame
+//! that was freed: then the entry is not what it was, and the copy is thrown away.
 //!
-//! A pager is asked without anything, since it may sleep and take its own locks; if the areas have changed
-//! meanwhile, all begins anew.
+//! The pager is called with no lock held and interrupts on, since it may sleep and take its own locks; if the
+//! areas have changed meanwhile, all begins anew.
 
 use super::area::{Area, Content};
 use super::areas::STACK_GAP;

@@ -213,7 +213,7 @@ impl OpenFile {
     /// tables are plugged again ([`crate::fdtable::replug_everywhere`]). ENOMEM.
     pub fn set_probed(&self, on: bool) -> Result<()> {
         if on && self.code.cells.get().probes.get().is_none() {
-            let several = crate::seam::get()?.several_cpus();
+            let several = crate::routine_env::get()?.several_cpus();
             let probes = Probes::new(several).map_err(|_| Errno::ENOMEM)?;
             // A faster thread has made the same.
             let _same = self.code.cells.get().probes.set(probes);

@@ -146,14 +146,14 @@ impl OpenFile {
     /// Its settings for signals, if they were made.
     #[inline]
     pub fn fasync(&self) -> Option<&Fasync> {
-        self.told.get().map(|told| &**told)
+        self.fasync.get().map(|fasync| &**fasync)
     }
 
     /// The same, made if need be. ENOMEM.
     pub fn make_fasync(&self) -> Result<&Fasync> {
-        if self.told.get().is_none() {
+        if self.fasync.get().is_none() {
             // A faster thread has made the same.
-            let _same = self.told.set(try_box(Fasync::default())?);
+            let _same = self.fasync.set(try_box(Fasync::default())?);
         }
         self.fasync().ok_or(Errno::EAGAIN)
     }
@@ -161,12 +161,12 @@ impl OpenFile {
     /// Not all that was given found room.
     #[inline]
     pub fn note_short_transfer(&self) {
-        if let Some(told) = self.fasync() {
-            told.short.store(true, Ordering::SeqCst);
+        if let Some(fasync) = self.fasync() {
+            fasync.short.store(true, Ordering::SeqCst);
             // There may be room by now without a signal. A thread that is checking takes the mark afterwards.
             // The caller may hold the end of a pipe, so this never waits.
             // Bound: a few words, once: a thread that finds it taken continues.
-            if let Some(ready) = told.ready.try_lock().as_deref().and_then(Option::as_ref) {
+            if let Some(ready) = fasync.ready.try_lock().as_deref().and_then(Option::as_ref) {
                 ready
                     .sides
                     .last()
@@ -344,9 +344,9 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
         return Err(Errno::ENOTTY);
     }
     if !on {
-        if let Some(told) = of.fasync() {
+        if let Some(fasync) = of.fasync() {
             // Bound: one description’s: making its members, or a look at its file.
-            let mut ready = told.ready.lock();
+            let mut ready = fasync.ready.lock();
             let gone = ready.take();
             of.flags.fetch_and(!O_ASYNC, Ordering::Relaxed);
             drop(ready);
@@ -354,11 +354,11 @@ pub fn set_async(of: &Arc<OpenFile>, fd: i32, on: bool) -> Result<()> {
         }
         return Ok(());
     }
-    let told = of.make_fasync()?;
+    let fasync = of.make_fasync()?;
     if let FasyncKind::Terminal(foreground) = kind {
-        told.own(FileOwner::caller(foreground)?);
+        fasync.own(FileOwner::caller(foreground)?);
     }
-    let mut ready = told.ready.lock();
+    let mut ready = fasync.ready.lock();
     if let Some(ready) = ready.as_mut() {
         ready.fd = fd;
         return Ok(());
@@ -396,20 +396,20 @@ pub fn send_sigio() -> bool {
         let (id, side) = (member.key / SIDES, member.key % SIDES);
         let of = TELLING.lock().get(&id).and_then(Weak::upgrade);
         if let Some(of) = of
-            && let Some(told) = of.fasync()
+            && let Some(fasync) = of.fasync()
         {
             match side {
-                CHANGES => tell_of_directory(told, id),
-                _ => tell(&of, told, id, side),
+                CHANGES => send_sigio_of_directory(fasync, id),
+                _ => send_sigio_of_side(&of, fasync, id, side),
             }
         }
     }
     some
 }
 
-/// The member of `of` on `side` was noted.
-fn tell(of: &OpenFile, told: &Fasync, id: usize, side: usize) {
-    let mut ready = told.ready.lock();
+/// The member of `of` on `side` was noted: sends the signal, if there is a reason.
+fn send_sigio_of_side(of: &OpenFile, fasync: &Fasync, id: usize, side: usize) {
+    let mut ready = fasync.ready.lock();
     let Some(there) = ready.as_mut().filter(|ready| ready.place.0 == id) else {
         return;
     };
@@ -425,13 +425,13 @@ fn tell(of: &OpenFile, told: &Fasync, id: usize, side: usize) {
         }
     }
     drop(ready);
-    if let Some(reason) = reason(kind, side, found, told) {
-        told.send(fd, reason);
+    if let Some(reason) = reason(kind, side, found, fasync) {
+        fasync.send(fd, reason);
     }
 }
 
 /// The signal for `found` on `side`, if there is one.
-fn reason(kind: FasyncKind, side: usize, found: u32, told: &Fasync) -> Option<SigioReason> {
+fn reason(kind: FasyncKind, side: usize, found: u32, fasync: &Fasync) -> Option<SigioReason> {
     let ended = found & POLLHUP != 0;
     let (input, output) = (found & POLLIN != 0, found & (POLLOUT | POLLERR) != 0);
     match (kind, side) {
@@ -440,7 +440,7 @@ fn reason(kind: FasyncKind, side: usize, found: u32, told: &Fasync) -> Option<Si
         (FasyncKind::Socket, READS) if ended => Some(HANG_UP),
         (FasyncKind::Terminal(_), _) if ended => None,
         (_, READS) => input.then_some(INPUT),
-        _ => (output && told.short.swap(false, Ordering::SeqCst)).then_some(OUTPUT),
+        _ => (output && fasync.short.swap(false, Ordering::SeqCst)).then_some(OUTPUT),
     }
 }
 
@@ -468,11 +468,11 @@ impl Drop for Dnotify {
 /// Ends what directory `of` was asked to tell of by way of `table`: the descriptor is closed, or the program
 /// takes it back.
 pub(crate) fn end_notice(of: &OpenFile, table: usize) {
-    let Some(told) = of.fasync() else {
+    let Some(fasync) = of.fasync() else {
         return;
     };
     // Bound: a few words.
-    let mut notice = told.notice.lock();
+    let mut notice = fasync.notice.lock();
     let gone = match notice.as_ref().is_some_and(|own| own.table == table) {
         true => notice.take(),
         false => None,
@@ -482,8 +482,8 @@ pub(crate) fn end_notice(of: &OpenFile, table: usize) {
 }
 
 /// Something has happened that the directory with place `id` tells of.
-fn tell_of_directory(told: &Fasync, id: usize) {
-    let mut notice = told.notice.lock();
+fn send_sigio_of_directory(fasync: &Fasync, id: usize) {
+    let mut notice = fasync.notice.lock();
     let Some(own) = notice.as_mut().filter(|own| own.place.0 == id) else {
         return;
     };
@@ -492,5 +492,5 @@ fn tell_of_directory(told: &Fasync, id: usize) {
         own.wanted = 0;
     }
     drop(notice);
-    told.send(fd, MESSAGE);
+    fasync.send(fd, MESSAGE);
 }

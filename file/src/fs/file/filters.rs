@@ -43,7 +43,7 @@ use vm::fallible::{placed, try_push};
 
 use super::{ASIDE, DescRoutine, DescRoutines, FILTERED, OpenFile};
 use crate::io::{FilterPath, IoBuf};
-use crate::seam;
+use crate::routine_env;
 use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::Ordering;
@@ -99,7 +99,7 @@ fn late(d: &mut Draft, stream: &Ref<Stream>) {
         ; mov rax, QWORD place
         ; mov [rcx + scratch + 8 * PLACE as i32], rax
         ; pop rcx
-        ; mov rax, QWORD frameless::word(nr::READ, pass_late)
+        ; mov rax, QWORD frameless::call_word(nr::READ, pass_late)
     );
     d.jmp_abs(frameless::entry());
 }
@@ -221,29 +221,29 @@ impl OpenFile {
     /// The routine that moves bytes for a filtered `read`: `own`, or with several CPUs the same once more,
     /// with another way out.
     fn moves_out(&self, own: &DescRoutine, sharing: Sharing) -> Option<DescRoutine> {
-        if !seam::get().ok()?.several_cpus() {
+        if !routine_env::get().ok()?.several_cpus() {
             return Some(own.clone());
         }
-        let way = seam::way_back().ok()?;
+        let way = routine_env::way_back().ok()?;
         let made = self.file.synthesize_against(self, sharing, way.env());
         made.ok()?.read
     }
 
     fn filtered(&self, own: DescRoutine, moves: Moves) -> Option<DescRoutine> {
-        let (filters, seam) = (self.filters()?, seam::get().ok()?);
+        let (filters, env) = (self.filters()?, routine_env::get().ok()?);
         caller::cred_at()?;
         let (name, number) = match moves.course() {
             Direction::Incoming => ("filtered read", nr::READ),
             Direction::Outgoing => ("filtered write", nr::WRITE),
         };
-        let composed = Composed::new(name, number, seam).ok()?;
+        let composed = Composed::new(name, number, env).ok()?;
         let recipe = Filtered {
             stream: filters.stream.clone(),
             own,
             moves,
             identity,
             late,
-            env: seam,
+            env,
         };
         let recipe = placed(|| recipe);
         composed.follow(Some(recipe)).ok()?;

@@ -30,7 +30,7 @@ use vm::fallible::{try_box, try_push};
 
 use super::routines::Variant;
 use super::{ALONE, DescRoutine, OpenFile, Sharing, own};
-use crate::seam;
+use crate::routine_env;
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,8 +291,8 @@ impl OpenFile {
             Operation::ReadAt | Operation::WriteAt => {
                 return self.file.synthesize_at(self, operation.writes());
             }
-            Operation::ReadSegment | Operation::WriteSegment => seam::segments()?,
-            _ => seam::flagged()?,
+            Operation::ReadSegment | Operation::WriteSegment => routine_env::segments()?,
+            _ => routine_env::flagged()?,
         };
         let inner = self.file.synthesize_against(self, sharing, around.env())?;
         let (inner, number) = match operation.writes() {
@@ -309,7 +309,7 @@ impl OpenFile {
         if inner.is_none() && named.is_none() {
             return Ok(None);
         }
-        seam::made(around.routine_of(inner, named, number))
+        routine_env::made(around.routine_of(inner, named, number))
     }
 }
 

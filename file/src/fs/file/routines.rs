@@ -7,7 +7,7 @@
 //!
 //! Source: quasi-invariants after Pu et al. 1995; dissertation, table 4.3 (Probe).
 //!
-//! *Unsafe*: promise of a probed routine; what a description's routines are kept in, made once.
+//! *Unsafe*: safety contract of a probed routine; what a description's routines are kept in, made once.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

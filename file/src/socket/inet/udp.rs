@@ -125,9 +125,9 @@ fn prefer(own: &InetSocket, target: &Socket, (to, from): (InetAddress, InetAddre
     }
 }
 
-/// The unconnected `socket` sends to `target` by its queue, where a call names the address `told`, if
+/// The unconnected `socket` sends to `target` by its queue, where a call names the address `key`, if
 /// `target` hears it alone and needs no control messages. One address of IPv4 has such a way.
-fn link_named(socket: &Socket, target: &Socket, told: AddressKey, path: &Path) {
+fn link_named(socket: &Socket, target: &Socket, key: AddressKey, path: &Path) {
     let (Ok(own), Ok(theirs)) = (InetSocket::of(socket), InetSocket::of(target)) else {
         return;
     };
@@ -140,7 +140,7 @@ fn link_named(socket: &Socket, target: &Socket, told: AddressKey, path: &Path) {
     let usual = (path.hops, path.class) == (HOPS, 0) && own.transport.is_udp() && !own.six;
     let unconnected = own.names().1.is_none();
     if hears && plain && usual && unconnected && target.inbox.queue().is_some() {
-        let _known = socket.named.set((told, target.inbox.clone()));
+        let _known = socket.named.set((key, target.inbox.clone()));
         if socket.inbox.is_retired() {
             // Something has changed that found no way yet.
             socket.leave_lane();
@@ -279,7 +279,7 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
         return Err(Errno::EMSGSIZE);
     }
     let named = sending.to.is_some();
-    let told = sending.to.as_ref().and_then(told);
+    let key = sending.to.as_ref().and_then(destination_key);
     let marked = !sending.control.is_empty();
     admit(socket, &sending)?;
     let path = route(socket, own, &mut sending)?;
@@ -296,10 +296,10 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
             if !named && socket.lane.get().is_none() {
                 prefer(own, &target, (to, from));
                 link(socket, &target, (to, from));
-            } else if let Some(told) = told.filter(|_| !marked)
+            } else if let Some(key) = key.filter(|_| !marked)
                 && socket.named.get().is_none()
             {
-                link_named(socket, &target, told, &path);
+                link_named(socket, &target, key, &path);
             }
         }
         None => {
@@ -314,7 +314,7 @@ pub(super) fn send(socket: &Arc<Socket>, buf: &mut IoBuf, mut sending: Sending) 
 }
 
 /// The first word of `address`, one of IPv4, tells it from all others: it has family, port and host.
-fn told(address: &Address) -> Option<AddressKey> {
+fn destination_key(address: &Address) -> Option<AddressKey> {
     let bytes = address.bytes();
     let word = bytes.first_chunk().map(|word| u64::from_le_bytes(*word))?;
     let length = bytes.len() as u32;

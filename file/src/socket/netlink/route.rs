@@ -281,11 +281,18 @@ fn addresses(wanted: &Wanted, from: u64, to: &mut Message) -> Option<u64> {
 
 fn ways(wanted: &Wanted, from: u64, to: &mut Message) -> Option<u64> {
     let (place, way) = next(&WAYS, wanted, from, |way| &way.to)?;
-    told(way, &way.to, way.bits, NLM_F_MULTI, wanted, to);
+    write_route(way, &way.to, way.bits, NLM_F_MULTI, wanted, to);
     Some(place + 1)
 }
 
-fn told(way: &Way, address: &IpAddr, bits: u8, flags: u16, wanted: &Wanted, to: &mut Message) {
+fn write_route(
+    way: &Way,
+    address: &IpAddr,
+    bits: u8,
+    flags: u16,
+    wanted: &Wanted,
+    to: &mut Message,
+) {
     let fixed = Rtmsg {
         family: family_of(address),
         to_bits: bits,
@@ -336,6 +343,6 @@ fn way_to(asked: &Asked, to: &mut Message) -> Result<()> {
         .find(|way| way.bits < 32 || way.to == address)
         .ok_or(Errno::ENETUNREACH)?;
     let bits = if address.is_ipv4() { 32 } else { 128 };
-    told(way, &address, bits, 0, &asked.wanted(wanted.family), to);
+    write_route(way, &address, bits, 0, &asked.wanted(wanted.family), to);
     Ok(())
 }

@@ -32,7 +32,7 @@ use file::fs::lock::{self, FileLock, LockOwner, LockPayer};
 use file::fs::perm;
 use file::pipe;
 use process::{Process, Task};
-use thread::frameless::{LEFT, generally, with_interrupts};
+use thread::frameless::{NOT_HANDLED, call_handler, with_interrupts};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] =
@@ -164,7 +164,7 @@ fn record_frameless(fd: i32, command: i32, addr: usize) -> isize {
     match done {
         Some(Ok(value)) => value as isize,
         Some(Err(error)) => error.to_rax() as isize,
-        None => generally(|| {
+        None => call_handler(|| {
             let caller = FileCaller::current();
             let of = caller.files.get(fd)?;
             if of.flags() & O_PATH != 0 {
@@ -210,7 +210,7 @@ pub(in crate::call) extern "sysv64" fn fcntl_frameless(
     match Task::here(flags).flatten() {
         Some(Ok(value)) => value as isize,
         Some(Err(error)) => error.to_rax() as isize,
-        None => LEFT,
+        None => NOT_HANDLED,
     }
 }
 
@@ -484,7 +484,7 @@ pub(in crate::call) extern "sysv64" fn flock_frameless(
     let done = Task::here(|task| flock_now(task, fd as i32, operation as i32)).flatten();
     match done {
         Some(()) => 0,
-        None => generally(|| {
+        None => call_handler(|| {
             flock(&mut Args {
                 nr: nr::FLOCK,
                 arg: [fd, operation, 0, 0, 0, 0],

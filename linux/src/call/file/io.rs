@@ -477,7 +477,7 @@ fn syncfs(args: &mut Args) -> Result<usize> {
         let (dev, _) = inode.id();
         index::flush_all(Some(dev));
     }
-    of.file().told_of_all(&of)?;
+    of.file().take_fs_error(&of)?;
     Ok(0)
 }
 

@@ -6,9 +6,9 @@
 //!
 //! Each is a generated stub around a short Rust function. The stub of an open checks the flags, copies the
 //! path (after a fault it leaves, so nothing here sleeps) and saves what Rust may change; the function
-//! answers a descriptor, or [`SLOWLY`] when anything at all is not as in the usual case: the path leads by
+//! returns a descriptor, or [`SLOW_PATH`] when anything at all is not as in the usual case: the path leads by
 //! more than directories of files in memory, a monitor is taken, a lock or a time is to be noted, somebody
-//! watches files. No error is answered here.
+//! watches files. It returns no error.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
 //!
@@ -19,7 +19,7 @@ use abi::nr;
 use alloc::sync::Arc;
 use codegen::{Class, Draft, Label, OutOfCode, dynasm};
 use quaject::UserAccess;
-use thread::frameless::word;
+use thread::frameless::call_word;
 
 use super::open::{PLAIN, may_reopen, truncates};
 use super::open_frameless;
@@ -30,7 +30,7 @@ use file::fs::context::one_root;
 use file::fs::file::OpenFile;
 use file::fs::lockfree_walk;
 use file::fs::path_cache::{self, PathKey};
-use file::seam::keep;
+use file::routine_env::keep;
 use process::Task;
 use process::dispatch::{self, Entries};
 
@@ -47,14 +47,14 @@ pub fn init(conv: UserAccess, slow: usize) -> Result<(), OutOfCode> {
     Ok(())
 }
 
-/// The functions' answer when the call is to be made another way.
-const SLOWLY: isize = -1;
+/// The result of the functions when the call is to be made on the slow path.
+const SLOW_PATH: isize = -1;
 
 fn make_open(conv: UserAccess, at: bool) -> Result<usize, OutOfCode> {
     let (name, rest) = if at {
-        ("openat", word(nr::OPENAT, open_frameless::openat))
+        ("openat", call_word(nr::OPENAT, open_frameless::openat))
     } else {
-        ("open", word(nr::OPEN, open_frameless::open))
+        ("open", call_word(nr::OPEN, open_frameless::open))
     };
     let mut draft = Draft::new(&CLASS, name);
     let d = &mut draft;
@@ -101,11 +101,11 @@ fn make_close() -> Result<usize, OutOfCode> {
     dynasm!(d ; .arch x64 ; add rsp, 8);
     restore(d);
     dynasm!(d ; .arch x64 ; test rax, rax ; js =>leave ; ret);
-    leave_frameless(d, leave, word(nr::CLOSE, open_frameless::close));
+    leave_frameless(d, leave, call_word(nr::CLOSE, open_frameless::close));
     keep(draft)
 }
 
-/// Interrupts are off; `key` holds the path's first bytes. A descriptor, or [`SLOWLY`].
+/// Interrupts are off; `key` holds the path's first bytes. A descriptor, or [`SLOW_PATH`].
 extern "sysv64" fn open(key: &mut PathKey, flags: u32) -> isize {
     let open = |task: &Arc<Task>| {
         let process = &task.process;
@@ -132,7 +132,7 @@ extern "sysv64" fn open(key: &mut PathKey, flags: u32) -> isize {
             None => open_by_entries(task, key, flags),
         }
     };
-    Task::here(open).flatten().unwrap_or(SLOWLY)
+    Task::here(open).flatten().unwrap_or(SLOW_PATH)
 }
 
 /// As [`open`], of a path that has not been learnt: from entry to entry. Never in line, so that [`open`]
@@ -192,12 +192,12 @@ fn install(task: &Arc<Task>, of: Arc<OpenFile>, flags: u32) -> Option<isize> {
     }
 }
 
-/// Interrupts are off. 0, or [`SLOWLY`].
+/// Interrupts are off. 0, or [`SLOW_PATH`].
 extern "sysv64" fn close(fd: i32) -> isize {
     // SAFETY: a dispatcher calls with interrupts off, and the table is the running thread's.
     let closed = Task::here(|task| unsafe { task.process.files.peek().close_now(fd) });
     match closed.flatten() {
         Some(()) => 0,
-        None => SLOWLY,
+        None => SLOW_PATH,
     }
 }

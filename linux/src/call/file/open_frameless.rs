@@ -14,7 +14,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::{AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE, O_TRUNC, O_WRONLY};
 use alloc::sync::Arc;
-use thread::frameless::{LEFT, generally, with_interrupts};
+use thread::frameless::{NOT_HANDLED, call_handler, with_interrupts};
 
 use super::namei::do_unlink;
 use super::open::{PLAIN, do_open};
@@ -81,7 +81,7 @@ pub(in crate::call) extern "sysv64" fn close(
             0
         }
         Some(Err(error)) => error.to_rax() as isize,
-        None => LEFT,
+        None => NOT_HANDLED,
     }
 }
 
@@ -94,7 +94,7 @@ pub(in crate::call) extern "sysv64" fn unlink(
     _other: usize,
     _last: usize,
 ) -> isize {
-    remove(path).unwrap_or_else(|| generally(|| do_unlink(AT_FDCWD, path)))
+    remove(path).unwrap_or_else(|| call_handler(|| do_unlink(AT_FDCWD, path)))
 }
 
 /// `unlinkat` of what is no directory.
@@ -107,20 +107,20 @@ pub(in crate::call) extern "sysv64" fn unlinkat(
     _last: usize,
 ) -> isize {
     if dirfd as i32 != AT_FDCWD || flags as i32 != 0 {
-        return LEFT;
+        return NOT_HANDLED;
     }
     unlink(path, 0, 0, 0, 0, 0)
 }
 
 fn open_by(dirfd: i32, path: usize, flags: u32, mode: u32) -> isize {
     if !vm::frame::admits(admission::ROOM) {
-        return LEFT;
+        return NOT_HANDLED;
     }
     let may_make = flags & O_CREAT != 0 && flags & !(PLAIN | O_EXCL) == 0 && dirfd == AT_FDCWD;
     may_make
         .then(|| make(path, flags, mode))
         .flatten()
-        .unwrap_or_else(|| generally(|| do_open(dirfd, path, flags, mode)))
+        .unwrap_or_else(|| call_handler(|| do_open(dirfd, path, flags, mode)))
 }
 
 /// Words of a path that is short enough, its NUL included.
@@ -197,7 +197,7 @@ fn make(addr: usize, flags: u32, mode: u32) -> Option<isize> {
         Ok(fd) => Some(fd as isize),
         // Somebody else has just made it; or a wait was interrupted.
         Err(Errno::EEXIST) => None,
-        Err(error) if error.is_restart() => Some(LEFT),
+        Err(error) if error.is_restart() => Some(NOT_HANDLED),
         Err(error) => Some(error.to_rax() as isize),
     }
 }

@@ -19,7 +19,7 @@ use file::fs::mount::{MS_NOEXEC, mount_from};
 use file::fs::perm;
 use file::fs::{Attr, FileKind, FsContext, VfsPath};
 use process::{Process, Task};
-use thread::frameless::{LEFT, with_interrupts};
+use thread::frameless::{NOT_HANDLED, with_interrupts};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -73,7 +73,7 @@ fn frameless(path: usize, addr: usize, follow: bool) -> isize {
     match answer {
         Some(Ok(value)) => value as isize,
         Some(Err(error)) => error.to_rax() as isize,
-        None => LEFT,
+        None => NOT_HANDLED,
     }
 }
 
@@ -112,7 +112,7 @@ pub(crate) extern "sysv64" fn newfstatat_frameless(
 ) -> isize {
     match flags as u32 {
         flags @ (0 | NOFOLLOW) if dirfd as i32 == AT_FDCWD => frameless(path, addr, flags == 0),
-        _ => LEFT,
+        _ => NOT_HANDLED,
     }
 }
 

@@ -6,10 +6,11 @@
 //! answer themselves. All keep the contract of a descriptor routine (docs/architecture.md).
 //!
 //! Each is a generated stub. Those that are given a path copy its head and call a short Rust function, which
-//! goes from entry to entry ([`file::fs::lockfree_walk`]) and answers what the inode shows
-//! ([`file::fs::published`]), that there is none (ENOENT), `LONGER` or `SLOWLY`. Interrupts are off until all
-//! is copied, so the inode stays; who changes it meanwhile, on another processor, is seen by its version. All
-//! other cases are done from their start: by the function that is named when a stub is made, or the slow way.
+//! goes from entry to entry ([`file::fs::lockfree_walk`]) and returns what the inode shows
+//! ([`file::fs::published`]), that there is none (ENOENT), [`LONGER`] (the path is longer than the head that
+//! was copied) or [`SLOW_PATH`]. Interrupts are off until all is copied, so the inode stays; a change of it
+//! meanwhile, on another processor, is seen by its version. All other cases are done from their start: by the
+//! function that is named when a stub is made, or on the slow path.
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and section 3.2.1 (what is known is a constant).
 //!
@@ -26,18 +27,18 @@ use file::fs::file::SHOWN;
 use file::fs::lockfree_walk::{self, PaddedPath, WalkResult};
 use file::fs::path_cache::PathKey;
 use file::fs::published::{CONSTANT, COPIED, FOUND, Published, TOUCHED, VERSION};
-use file::seam::keep;
+use file::routine_env::keep;
 use process::Task;
 use quaject::UserAccess;
-use thread::frameless::{FramelessFn, word};
+use thread::frameless::{FramelessFn, call_word};
 
 use super::stub::{ROOM, copy_key, restore, save};
 
 static CLASS: Class = Class::new("procedure");
 
-/// The functions' answer when they do not know.
-const SLOWLY: isize = 0;
-/// When the path goes on behind its head: no error that they answer.
+/// The result of the functions when the call is to be made on the slow path.
+const SLOW_PATH: isize = 0;
+/// The result when the path is longer than the copied head: it is no error number of a call.
 const LONGER: isize = -4095;
 
 const NOFOLLOW: u32 = AT_SYMLINK_NOFOLLOW as u32;
@@ -206,7 +207,7 @@ fn make(
 /// Leads to `function`, which makes call `number` without a trap frame.
 fn frameless(number: usize, function: FramelessFn) -> impl FnOnce(&mut Draft) {
     move |d| {
-        dynasm!(d ; .arch x64 ; mov rax, QWORD word(number, function));
+        dynasm!(d ; .arch x64 ; mov rax, QWORD call_word(number, function));
         d.jmp_abs(thread::frameless::entry());
     }
 }
@@ -284,22 +285,22 @@ fn said(answer: WalkResult) -> isize {
         WalkResult::Leads(found) => address(found.shown),
         WalkResult::Nothing => Errno::ENOENT.to_rax() as isize,
         WalkResult::Longer => LONGER,
-        WalkResult::Unknown => SLOWLY,
+        WalkResult::Unknown => SLOW_PATH,
     }
 }
 
 extern "sysv64" fn stat(path: &PathKey) -> isize {
-    Task::here(|task| by_path(task, path, true)).unwrap_or(SLOWLY)
+    Task::here(|task| by_path(task, path, true)).unwrap_or(SLOW_PATH)
 }
 
 extern "sysv64" fn lstat(path: &PathKey) -> isize {
-    Task::here(|task| by_path(task, path, false)).unwrap_or(SLOWLY)
+    Task::here(|task| by_path(task, path, false)).unwrap_or(SLOW_PATH)
 }
 
 extern "sysv64" fn fstat(fd: i32) -> isize {
     Task::here(|task| behind(task, fd))
         .flatten()
-        .unwrap_or(SLOWLY)
+        .unwrap_or(SLOW_PATH)
 }
 
 /// The answer about the file behind `fd`.
@@ -313,7 +314,7 @@ fn behind(task: &Arc<Task>, fd: i32) -> Option<isize> {
 extern "sysv64" fn newfstatat(path: &PathKey, fd: i32, flags: u32) -> isize {
     Task::here(|task| at(task, path, fd, flags))
         .flatten()
-        .unwrap_or(SLOWLY)
+        .unwrap_or(SLOW_PATH)
 }
 
 #[inline(always)]

@@ -20,7 +20,7 @@ use file::filters::Direction;
 use file::fs::pseudofs::{TextOut, TextPiece};
 use file::io::IoBuf;
 use file::poll::{self, PollTable};
-use file::{DescRoutine, File, OpenFile, Operation, seam};
+use file::{DescRoutine, File, OpenFile, Operation, routine_env};
 use process::Process;
 use process::cached_operations::CachedOperation;
 use process::dispatch::cached;
@@ -31,8 +31,8 @@ use quaject::by_name::{self, Quaject};
 use quaject::class::Kind;
 use quaject::maker::{self, Made};
 use quaject::notice::Notice;
-use thread::frameless::generally;
-use thread::steered::ThreadQuaject;
+use thread::frameless::call_handler;
+use thread::thread_quaject::ThreadQuaject;
 use vm::fallible::{try_arc, try_text};
 use vm::user;
 
@@ -119,7 +119,7 @@ pub extern "sysv64" fn invoke_frameless(
     _: usize,
     _: usize,
 ) -> isize {
-    generally(|| invoke(fd as i32, number, argument))
+    call_handler(|| invoke(fd as i32, number, argument))
 }
 
 /// Makes a quaject that tells the thread with this handle of an event. ENOMEM, EMFILE.
@@ -138,7 +138,7 @@ pub fn notice(thread: u64, event: u32) -> Result<usize> {
 
 /// Makes one whose callentries are the operations on a thread. ENOMEM, EMFILE.
 pub fn of_thread(steered: ThreadQuaject) -> Result<usize> {
-    install(thread::steered::make(steered, paid(0)?)?)
+    install(thread::thread_quaject::make(steered, paid(0)?)?)
 }
 
 /// Whether the caller may link another's port to this callentry. A name of none is refused where links are
@@ -390,7 +390,7 @@ impl File for Handle {
 
     fn synthesize_callentry(&self, number: usize) -> Result<Option<DescRoutine>> {
         match self.0.descriptor_routine(number) {
-            Some(routine) => seam::made(routine),
+            Some(routine) => routine_env::made(routine),
             None => Ok(None),
         }
     }

@@ -6,7 +6,7 @@
 //!
 //! Source: dissertation, sections 3.2.2, 4.1.3 and 4.4.2.
 //!
-//! *Unsafe*: promise of the routine; a buffer's bytes in the test.
+//! *Unsafe*: safety contract of the routine; a buffer's bytes in the test.
 
 use crate::kit::assembly::{Assembly, Made, Published};
 use crate::kit::class::{Header, Holder};
@@ -59,7 +59,7 @@ impl Quaject {
 
 fn generate(header: &'static Header) -> Result<Made<EchoFn>, RoutineError> {
     let mut a = Assembly::new(&CODE, "echo", Some(Holder::Member(header)));
-    if let Some(link) = a.consult(header, ECHOES.number()) {
+    if let Some(link) = a.use_link(header, ECHOES.number()) {
         dynasm!(a ; .arch x64 ; mov esi, edi);
         a.place(link, Regs::NONE, None, &[]);
     }

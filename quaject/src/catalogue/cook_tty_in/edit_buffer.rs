@@ -1,7 +1,7 @@
 //! The edit buffer of CookTTYin: the line being edited, and behind it the input for readers.
 //!
 //! *Interface*: [`EditBuffer`]. The editor adds, erases and publishes; readers take by turns
-//! ([`EditBuffer::read`], the plain twin of the generated routine).
+//! ([`EditBuffer::read`], the reference implementation of the generated routine).
 //!
 //! One ring with three positions. From `tail` to `head` is the input for readers; from `head` on, known only
 //! to the editor, is the line that is still being edited. In canonical mode only whole lines are published,
@@ -176,9 +176,9 @@ impl EditBuffer {
         result
     }
 
-    /// Plain twin of the reading routine, for a caller of the foreground group: moves what `mode` allows.
-    /// None where the routine leaves by the slow exit: nothing or not enough there, nothing asked for,
-    /// another reader at it.
+    /// Reference implementation of the reading routine, for a caller of the foreground group: moves what
+    /// `mode` allows. None where the routine leaves by the slow exit: nothing or not enough there, nothing
+    /// asked for, another reader at it.
     pub fn read(&self, mode: Mode, into: &mut [u8]) -> Option<usize> {
         if !self.reader.turn.try_lock() {
             return None;

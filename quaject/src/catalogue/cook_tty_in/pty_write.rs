@@ -2,16 +2,16 @@
 //! pass unchanged.
 //!
 //! *Interface*: [`PtyWriteRecipe`] is the recipe of a [`Composed`](crate::composed::Composed) routine;
-//! [`synthesize_type`] is for a buffer that the caller keeps; [`EditBuffer::enter`] is the plain twin.
-//! [`enters_plainly`] says for which settings: others leave the slow stub in place, and each byte goes
-//! through the editor.
+//! [`synthesize_type`] is for a buffer that the caller keeps; [`EditBuffer::enter`] is the reference
+//! implementation. [`enters_plainly`] says for which settings: others leave the slow stub in place, and each
+//! byte goes through the editor.
 //!
 //! Guards, each to the slow exit: another thread uses the editor; not enough room for all bytes; a count of
 //! 0; a kernel address; a fault. Waiting readers are woken.
 //!
 //! Source: dissertation, sections 3.2.1 and 3.2.2, table 4.2.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: safety contract of the routine.
 
 use super::CAPACITY;
 use super::edit_buffer::{EditBuffer, PLACES, Reader};
@@ -41,8 +41,8 @@ pub fn enters_plainly(t: &Termios) -> bool {
 }
 
 impl EditBuffer {
-    /// Plain twin of the typing routine: all of `bytes` or nothing, for settings under which they enter
-    /// plainly. None where the routine takes the slow exit.
+    /// Reference implementation of the typing routine: all of `bytes` or nothing, for settings under which
+    /// they enter plainly. None where the routine takes the slow exit.
     pub fn enter(&self, turn: &RawMonitor, bytes: &[u8]) -> Option<usize> {
         if bytes.is_empty() || !turn.try_lock() {
             return None;

@@ -10,7 +10,7 @@
 //!
 //! Source: dissertation, sections 3.2.1 and 3.2.2, table 4.2.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: safety contract of the routine.
 
 use super::edit_buffer::{ENDS, EditBuffer, Mode, NO_BYTE, PLACES, Reader};
 use super::{GROUP, Quaject};
@@ -106,7 +106,7 @@ pub unsafe fn synthesize_read(
         Mode::Bytes(_) => "read bytes",
     };
     let mut a = Assembly::new(&CLASS, name, holder);
-    let link = a.consult(reads.from.header(), GROUP.number());
+    let link = a.use_link(reads.from.header(), GROUP.number());
     let link = link.ok_or(RoutineError::BadSpec)?;
     let d = &mut a;
     let [leave, unlock, done, fault, tell] = core::array::from_fn(|_| d.label());

@@ -3,9 +3,9 @@
 //!
 //! *Interface*: [`TtyWriteRecipe`] is the recipe of a [`Composed`](crate::composed::Composed) routine: the
 //! editor's `raw_write` is linked to the queue's `Q_put` for strings, whose code stands around the rule's;
-//! [`write()`] is the plain twin. The output flags are a constant of the code: whoever changes the settings
-//! has the routine made anew. Flags that are not served here ([`Rule::of`]) leave the slow stub in place. One
-//! routine serves every descriptor of the line.
+//! [`write()`] is the reference implementation. The output flags are a constant of the code: whoever changes
+//! the settings has the routine made anew. Flags that are not served here ([`Rule::of`]) leave the slow stub
+//! in place. One routine serves every descriptor of the line.
 //!
 //! Guards, each to the slow exit: not room for all of it or more than two pages (on several CPUs one),
 //! nothing to write, a kernel address, a fault. When the consumer has found the queue empty before,
@@ -14,7 +14,7 @@
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: safety contract of the routine.
 
 use super::{Quaject, RAW_WRITE};
 use crate::catalogue::composed::Recipe;
@@ -66,7 +66,8 @@ impl Rule {
     }
 }
 
-/// Plain twin of the writing routine: all of `bytes` or nothing. None where the routine takes the slow exit.
+/// Reference implementation of the writing routine: all of `bytes` or nothing. None where the routine takes
+/// the slow exit.
 #[expect(
     clippy::disallowed_methods,
     reason = "twice the queue's length at most"
@@ -117,7 +118,7 @@ impl Recipe for TtyWriteRecipe {
             Rule::Newlines => "write, newlines",
         };
         let mut a = Assembly::new(&CLASS, name, Some(holder));
-        let link = a.consult(self.from.header(), RAW_WRITE.number());
+        let link = a.use_link(self.from.header(), RAW_WRITE.number());
         let link = link.ok_or(RoutineError::BadSpec)?;
         let frame = Frame::new(&mut a, self.env);
         dynasm!(a ; .arch x64

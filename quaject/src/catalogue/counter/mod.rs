@@ -1,8 +1,8 @@
 //! A counter of events, and the generators of the routines that take from it and add to it.
 //!
 //! *Interface*: [`CounterCore`] is the data; [`reader`] and [`writer`] make the descriptor routines,
-//! [`CounterCore::take`] and [`CounterCore::add`] are their plain twins. The slow exit of a routine uses
-//! these, and [`CounterCore::wait_for_count`] and [`CounterCore::wait_for_room`] sleep.
+//! [`CounterCore::take`] and [`CounterCore::add`] are their reference implementations. The slow exit of a
+//! routine uses these, and [`CounterCore::wait_for_count`] and [`CounterCore::wait_for_room`] sleep.
 //!
 //! The whole state is one word, so neither end needs a monitor: each read is followed by one exchange. A
 //! thread that adds checks afterwards for waiters, and a waiter announces itself before it reads the count.

@@ -3,7 +3,7 @@
 //! Numbers are taken or added by one exchange, on one processor by a plain store. Operations that cannot
 //! complete at once, and counts with the top bit, take the slow exit; a reader that finds nothing sleeps.
 //!
-//! *Unsafe*: promise of the routines.
+//! *Unsafe*: safety contract of the routines.
 
 use super::{BYTES, CounterCore, offset};
 use crate::kit::emit;

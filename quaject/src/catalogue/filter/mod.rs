@@ -5,14 +5,14 @@
 //! after what its callout `next` leads to has had it too: for a [`Stream`](crate::stream::Stream). `put`
 //! (signature `Put`) hands the byte to its callout `to`: for a place between two other stages, such as a
 //! pump and a queue. Each stands in line where it is linked. `value` is what the filter has counted, if it
-//! counts. The filters are a file each; [`Filter`] is what
-//! they have in common, a [`Treatment`] what they have not.
+//! counts. The filters are a file each; [`Filter`] is what they have in common, [`Treatment`] is the part
+//! specific to each filter.
 //!
 //! A byte that a `put` could not hand on is not counted: it comes again.
 //!
 //! Source: dissertation, sections 3.2.2 and 4.1.4.
 //!
-//! *Unsafe*: promises of the generated `pass` and `put`; callentries pass the filter that they keep.
+//! *Unsafe*: safety contracts of the generated `pass` and `put`; callentries pass the filter that they keep.
 
 pub mod checksum;
 pub mod newline;
@@ -152,7 +152,7 @@ fn emit_pass<T: Treatment>(
 ) -> Result<(), RoutineError> {
     treatment.change(a);
     treatment.note(a, header)?;
-    match a.consult(header, NEXT) {
+    match a.use_link(header, NEXT) {
         Some(link) => {
             dynasm!(a ; .arch x64 ; mov esi, edi);
             a.place(link, Regs::NONE, None, &[]);
@@ -169,7 +169,7 @@ fn emit_put<T: Treatment>(
     header: &'static Header,
     no: codegen::Label,
 ) -> Result<(), RoutineError> {
-    let Some(link) = a.consult(header, TO) else {
+    let Some(link) = a.use_link(header, TO) else {
         dynasm!(a ; .arch x64 ; jmp =>no);
         return Ok(());
     };

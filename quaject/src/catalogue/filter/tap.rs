@@ -25,7 +25,7 @@ impl Treatment for Notes {
     const THROUGH: u16 = 1 << EACH.number();
 
     fn note(&self, a: &mut Assembly, header: &'static Header) -> Result<(), RoutineError> {
-        if let Some(link) = a.consult(header, EACH.number()) {
+        if let Some(link) = a.use_link(header, EACH.number()) {
             a.place(link, Regs::of(&[Reg::Rdi]), None, &[]);
         }
         Ok(())

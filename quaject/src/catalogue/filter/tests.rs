@@ -1,5 +1,5 @@
-//! Chains of filters against their plain twins: of random links, changed while bytes pass, and refused where
-//! they do not fit.
+//! Chains of filters against their reference implementations: of random links, changed while bytes pass, and
+//! refused where they do not fit.
 
 use super::checksum::Checksum;
 use super::newline::{Ends, Newline};
@@ -19,7 +19,7 @@ use crate::kit::routine_env::RoutineError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// A filter, and its plain twin.
+/// A filter, and its reference implementation.
 pub(crate) enum Both {
     Upper(Ref<Upper>),
     Newline(Ref<Newline>, Ends),

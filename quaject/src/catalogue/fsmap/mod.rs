@@ -1,12 +1,13 @@
-//! FSmap for a file in memory: the map from an offset to a page, and the generators of the routines that
-//! read, write and seek it.
+//! Reads and writes of files: FSmap for a file in memory, the map from an offset to a page, and the
+//! generators of the routines that read, write and seek it.
 //!
 //! *Interface*: [`FileCore`] is one file's map, [`Cursor`] one open file description's position. [`reader`]
 //! and [`writer`] make descriptor routines over a pair of them, `synthesize_lseek` the one that moves the
 //! position, [`synthesize_read_at`] and [`synthesize_write_at`] those that are given a position;
 //! [`FileCore::read`], [`FileCore::write`], [`FileCore::lseek`], [`FileCore::read_at`] and
-//! [`FileCore::write_at`] are their plain twins. Holes, growth beyond the pages that exist, accesses of more
-//! than [`LARGEST`] bytes and all unusual cases go through the slow exit to the file's owner.
+//! [`FileCore::write_at`] are their reference implementations. Holes, growth beyond the pages that exist,
+//! accesses of more than [`LARGEST`] bytes and all unusual cases go through the slow exit to the file's
+//! owner.
 //!
 //! There may be a second array for routines that write, in which a page is 0 if its first write must be
 //! noticed: that write takes the slow exit, later writes do not, and no routine needs an extra instruction
@@ -246,7 +247,7 @@ impl FileCore {
         Some(())
     }
 
-    /// Plain twin of the reading routine. None where the routine takes the slow exit.
+    /// Reference implementation of the reading routine. None where the routine takes the slow exit.
     pub fn read(&self, cursor: &Cursor, sharing: Sharing, into: &mut [u8]) -> Option<usize> {
         cursor.with(sharing, |offset| {
             let at = offset.load(Ordering::Relaxed);
@@ -258,7 +259,7 @@ impl FileCore {
         })
     }
 
-    /// Plain twin of the routine behind `pread64`. None where the routine takes the slow exit.
+    /// Reference implementation of the routine behind `pread64`. None where the routine takes the slow exit.
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Option<usize> {
         let end = at.checked_add(into.len() as u64)?;
         let is_offset = i64::try_from(end).is_ok();
@@ -286,7 +287,7 @@ impl FileCore {
         Some(count)
     }
 
-    /// Plain twin of the writing routine. None where the routine takes the slow exit.
+    /// Reference implementation of the writing routine. None where the routine takes the slow exit.
     pub fn write(
         &self,
         cursor: &Cursor,
@@ -323,7 +324,7 @@ impl FileCore {
         Some(from.len())
     }
 
-    /// Plain twin of the routine behind `pwrite64`. None where the routine takes the slow exit.
+    /// Reference implementation of the routine behind `pwrite64`. None where the routine takes the slow exit.
     pub fn write_at(&self, at: u64, from: &[u8]) -> Option<usize> {
         let end = at.checked_add(from.len() as u64)?;
         let within = end <= self.size.load(Ordering::Acquire);
@@ -346,7 +347,7 @@ impl FileCore {
         Some(from.len())
     }
 
-    /// Plain twin of the seeking routine. None where the routine takes the slow exit.
+    /// Reference implementation of the seeking routine. None where the routine takes the slow exit.
     pub fn lseek(&self, cursor: &Cursor, sharing: Sharing, to: i64, whence: i32) -> Option<u64> {
         cursor.with(sharing, |offset| {
             let base = match whence {

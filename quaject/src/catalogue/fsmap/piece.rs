@@ -1,6 +1,6 @@
 //! The small generators that reading and writing a file share, and the step from template to routine.
 //!
-//! *Unsafe*: promise of a descriptor routine, passed on.
+//! *Unsafe*: safety contract of a descriptor routine, passed on.
 
 use super::{Cursor, FileCore, offset};
 use crate::kit::emit;

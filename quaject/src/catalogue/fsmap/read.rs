@@ -4,7 +4,7 @@
 //! the end of the file shortens. Each ends by moving the offset, its only publication; a `pread64` publishes
 //! nothing.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: safety contract of the routine.
 
 use super::piece::{Position, Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};

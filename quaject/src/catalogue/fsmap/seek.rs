@@ -1,7 +1,7 @@
 //! The routine behind `lseek` of a file in memory. Other origins than beginning, position and end, and
 //! negative results, take the slow exit.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: safety contract of the routine.
 
 use super::piece::fill;
 use super::{Cursor, FileCore, offset};

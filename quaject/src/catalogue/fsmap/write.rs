@@ -5,7 +5,7 @@
 //! holds the file's own monitor, since the size that it assumes belongs to all writers. A `pwrite64` stays
 //! inside the file: one that would extend it takes the slow exit.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: safety contract of the routine.
 
 use super::piece::{Position, Side, copy_pages, fill};
 use super::{Cursor, FileCore, LARGEST, offset};

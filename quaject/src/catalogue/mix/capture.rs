@@ -62,7 +62,7 @@ impl Capture {
         self.header.is_linked(&[PUT_FRAMES.number()])
     }
 
-    /// Plain twin of its part of the routine: takes a block, or loses it.
+    /// Reference implementation of its part of the routine: takes a block, or loses it.
     #[cfg(test)]
     pub(super) fn hear(&self, block: &[[i16; 2]]) -> bool {
         let queue = self.channel.queue();

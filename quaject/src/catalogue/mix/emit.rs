@@ -48,7 +48,7 @@ pub fn mix(a: &mut Assembly, voices: &[Ref<Voice>]) -> Result<(), RoutineError> 
         }
         let (first, full) = (place == 0, at.volume == Voice::FULL);
         let link = match voice.is_staged() {
-            true => a.consult(voice.header(), FRAMES.number()),
+            true => a.use_link(voice.header(), FRAMES.number()),
             false => None,
         };
         let move_frames = match (first, full) {
@@ -84,7 +84,7 @@ fn one(a: &mut Assembly, at: At, first: bool, link: Option<Link>, by: Option<Lab
     let q = at.ring;
     let [waits, short, take, wraps, done] = core::array::from_fn(|_| a.label());
     dynasm!(a ; .arch x64
-        ; mov rax, [q.shown]
+        ; mov rax, [q.published]
         ; sub rax, [q.tail]
         ; shr rax, 2
         ; cmp eax, [at.threshold]

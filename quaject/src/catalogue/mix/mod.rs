@@ -12,11 +12,11 @@
 //! again. Between a voice's ring and the mixer a callentry can be linked, to convert frames on their way
 //! ([`FRAMES`]).
 //!
-//! `Voice::mix_into` and `add` are the plain twin.
+//! `Voice::mix_into` and `add` are the reference implementation in Rust.
 //!
 //! Source: dissertation, sections 3.3.3 (the buffers' code follows each other in the handler) and 4.1.
 //!
-//! *Unsafe*: promises of the routine and of its signature.
+//! *Unsafe*: safety contracts of the routine and of its signature.
 
 mod capture;
 mod emit;
@@ -177,7 +177,7 @@ impl Callentry for Mix {
 #[cfg(test)]
 mod tests;
 
-/// Plain twin of the addition: two samples of 16 bits, at the limit where the sum is beyond it.
+/// Reference implementation of the addition: two samples of 16 bits, at the limit where the sum is beyond it.
 #[cfg(test)]
 pub(super) fn add(one: i16, other: i16) -> i16 {
     one.saturating_add(other)

@@ -6,7 +6,7 @@
 //!
 //! Source: dissertation, section 3.3.3.
 //!
-//! *Unsafe*: promises of the routine and of its signature.
+//! *Unsafe*: safety contracts of the routine and of its signature.
 
 use super::capture::{Capture, PUT_FRAMES};
 use crate::kit::assembly::{Assembly, Continuation, Made, Published};
@@ -100,7 +100,7 @@ fn emit(a: &mut Assembly, ears: &[Ref<Capture>]) -> Result<(), RoutineError> {
     for ear in ears {
         let lost = ear.lost_at()?;
         if ear.is_staged()
-            && let Some(link) = a.consult(ear.header(), PUT_FRAMES.number())
+            && let Some(link) = a.use_link(ear.header(), PUT_FRAMES.number())
         {
             dynasm!(a ; .arch x64 ; mov rsi, r8 ; mov edx, r9d);
             a.place(link, Regs::of(&[Reg::R8, Reg::R9]), None, &[]);

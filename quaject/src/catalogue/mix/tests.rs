@@ -1,4 +1,5 @@
-//! Mixing routines against their plain twin, with rings that wrap, run dry and begin again; and splitters.
+//! Mixing routines against their reference implementation, with rings that wrap, run dry and begin again; and
+//! splitters.
 //!
 //! *Unsafe*: calling the routines; a function that fills bytes.
 

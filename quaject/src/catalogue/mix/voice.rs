@@ -173,8 +173,8 @@ impl Voice {
         self.header.is_linked(&[FRAMES.number()])
     }
 
-    /// Plain twin of its part of the mixing routine: into `block`, which has what other voices have played,
-    /// or nothing yet if this is the `first`. Not for a voice whose frames come by a link.
+    /// Reference implementation of its part of the mixing routine: into `block`, which has what other voices
+    /// have played, or nothing yet if this is the `first`. Not for a voice whose frames come by a link.
     #[cfg(test)]
     pub(super) fn mix_into(&self, block: &mut [[i16; 2]], first: bool) {
         let words = self.words();

@@ -1,5 +1,5 @@
-//! A pipe's routines with filters in them against the pipe's twins and the filters' plain twins, while
-//! filters are inserted and removed; and beside plain calls, on several processors.
+//! A pipe's routines with filters in them against the pipe's twins and the filters' reference
+//! implementations, while filters are inserted and removed; and beside plain calls, on several processors.
 //!
 //! *Unsafe*: making routines by hand.
 

@@ -2,9 +2,9 @@
 //! beginning.
 //!
 //! *Interface*: [`sender`], [`receiver`] and [`receiver_from`] make the routines of the two ends;
-//! [`PipeCore::send_message`] and [`PipeCore::receive_message`] are their plain twins. [`ReadEnd::message`]
-//! and [`WriteEnd::put_message`] are for the slow exit of a routine. A queue has messages or bytes, never
-//! both.
+//! [`PipeCore::send_message`] and [`PipeCore::receive_message`] are their reference implementations.
+//! [`ReadEnd::message`] and [`WriteEnd::put_message`] are for the slow exit of a routine. A queue has
+//! messages or bytes, never both.
 //!
 //! A message takes a word for its length and as many words as its bytes need, so the length never wraps
 //! around the ring's end.
@@ -61,8 +61,8 @@ pub fn receiver_from(
 }
 
 impl PipeCore {
-    /// Plain twin of the sending routine: the whole message or nothing. None where the routine takes the slow
-    /// exit.
+    /// Reference implementation of the sending routine: the whole message or nothing. None where the routine
+    /// takes the slow exit.
     pub fn send_message(&self, sharing: Sharing, from: &[u8]) -> Option<usize> {
         if self.for_writer.is_raised(Flag::Closed) {
             return None;
@@ -96,8 +96,8 @@ impl PipeCore {
         end.put_message(framed, length)
     }
 
-    /// Plain twin of the receiving routine: the first message, or as much of it as `into` takes. None where
-    /// the routine takes the slow exit.
+    /// Reference implementation of the receiving routine: the first message, or as much of it as `into`
+    /// takes. None where the routine takes the slow exit.
     pub fn receive_message(&self, sharing: Sharing, into: &mut [u8]) -> Option<usize> {
         if into.is_empty() || self.is_ended() {
             return None;

@@ -1,8 +1,8 @@
 //! The pipe's queue of bytes, and the generators of the routines that read and write it.
 //!
 //! *Interface*: [`PipeCore`] is the data. [`synthesize_read`] and [`synthesize_write`] make the descriptor
-//! routines of its two ends; [`PipeCore::read`] and [`PipeCore::write`] are their plain twins. The slow exit
-//! uses [`PipeCore::read_end`] and [`PipeCore::write_end`], and [`PipeCore::wait_for_data`] and
+//! routines of its two ends; [`PipeCore::read`] and [`PipeCore::write`] are their reference implementations.
+//! The slow exit uses [`PipeCore::read_end`] and [`PipeCore::write_end`], and [`PipeCore::wait_for_data`] and
 //! [`PipeCore::wait_for_space`] sleep.
 //!
 //! One reader and one writer need no lock between them: each moves its own counter, after the bytes (figure 1
@@ -407,8 +407,8 @@ impl PipeCore {
         WriteEnd { pipe: self }
     }
 
-    /// Plain twin of the reading routine: moves the data that is there. None where the routine takes the slow
-    /// exit.
+    /// Reference implementation of the reading routine: moves the data that is there. None where the routine
+    /// takes the slow exit.
     pub fn read(&self, sharing: Sharing, into: &mut [u8]) -> Option<usize> {
         if sharing == Sharing::Shared && !self.tail.reading.try_lock() {
             return None;
@@ -426,8 +426,8 @@ impl PipeCore {
         (available > 0).then_some(count)
     }
 
-    /// Plain twin of the writing routine: all of `from` or nothing. None where the routine takes the slow
-    /// exit.
+    /// Reference implementation of the writing routine: all of `from` or nothing. None where the routine
+    /// takes the slow exit.
     pub fn write(&self, sharing: Sharing, from: &[u8]) -> Option<usize> {
         if sharing == Sharing::Shared && !self.writing.try_lock() {
             return None;

@@ -3,7 +3,7 @@
 //! One byte takes a short path; other counts take the general path, which returns the available data, wraps
 //! around, and wakes a waiting writer after it has published. An empty pipe takes the slow exit.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: safety contract of the routine.
 
 use super::end::{End, Kind, reading};
 use super::ring::Index;

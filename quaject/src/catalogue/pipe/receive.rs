@@ -4,7 +4,7 @@
 //! in it, since there may be more to report than bytes. The routine behind `recvfrom` with an address also
 //! tells the sender, who is the same for all messages of a queue: its name is a constant of the code.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: safety contract of the routine.
 
 use super::end::{End, Kind, reading};
 use super::framing::{HEADER, MESSAGES};

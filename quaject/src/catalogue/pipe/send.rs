@@ -2,7 +2,7 @@
 //!
 //! A message that does not fit, is empty or too long takes the slow exit.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: safety contract of the routine.
 
 use super::PipeCore;
 use super::end::{End, Kind, writing};

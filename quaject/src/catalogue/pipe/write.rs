@@ -4,7 +4,7 @@
 //! around, and wakes a waiting reader after it has published. A write that does not fit completely takes the
 //! slow exit. [`emit_passing`] is the general path with filters between the copy and the publication.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: safety contract of the routine.
 
 use super::end::{End, Kind, writing};
 use super::ring::Index;

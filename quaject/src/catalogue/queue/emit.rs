@@ -67,7 +67,7 @@ pub fn place_size(spec: Spec) -> usize {
 /// Where in the block the word lies that consumers read as the head.
 pub fn published_at(spec: Spec) -> usize {
     match spec.is_claimed() {
-        true => sequencer_at(spec.size) + sequencer::SHOWN,
+        true => sequencer_at(spec.size) + sequencer::PUBLISHED,
         false => offset_of!(Words, head),
     }
 }
@@ -112,7 +112,7 @@ pub struct Places {
     base: i32,
     head: i32,
     /// The word that the consumers read as the head.
-    shown: i32,
+    published: i32,
     seen_tail: i32,
     tail: i32,
     seen_head: i32,
@@ -127,7 +127,7 @@ impl Places {
     pub fn new(spec: Spec, block: &NearBlock) -> Result<Places, RoutineError> {
         let base = base(block)?;
         Ok(Places {
-            shown: base + published_at(spec) as i32,
+            published: base + published_at(spec) as i32,
             ..Self::from(spec, base, spec.size as i32)
         })
     }
@@ -140,7 +140,7 @@ impl Places {
             spec,
             base,
             head: base + offset_of!(Words, head) as i32,
-            shown: base + offset_of!(Words, head) as i32,
+            published: base + offset_of!(Words, head) as i32,
             seen_tail: base + offset_of!(Words, seen_tail) as i32,
             tail: tail + offset_of!(TailWords, tail) as i32,
             seen_head: tail + offset_of!(TailWords, seen_head) as i32,
@@ -189,8 +189,8 @@ impl Places {
 /// linked.
 pub fn put(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: Continuation) {
     let (head, tail, places) = (at.head, at.tail, at.places);
-    let full = header.and_then(|header| a.consult(header, Q_FULL.number()));
-    let not_empty = header.and_then(|header| a.consult(header, Q_EMPTY_1.number()));
+    let full = header.and_then(|header| a.use_link(header, Q_FULL.number()));
+    let not_empty = header.and_then(|header| a.use_link(header, Q_EMPTY_1.number()));
     let d = &mut **a;
     let [retry, failing, again, room, look, pass] = core::array::from_fn(|_| d.label());
     let ordered = at.ordered(not_empty);
@@ -312,9 +312,9 @@ pub fn put(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: 
 /// Emits `Q_get`: byte in eax; `way.no` when `Q_empty` is not linked or gives up. Without a header nothing is
 /// linked.
 pub fn get(a: &mut Assembly, at: &Places, header: Option<&'static Header>, way: Continuation) {
-    let (head, tail, places) = (at.shown, at.tail, at.places);
-    let empty = header.and_then(|header| a.consult(header, Q_EMPTY.number()));
-    let not_full = header.and_then(|header| a.consult(header, Q_FULL_1.number()));
+    let (head, tail, places) = (at.published, at.tail, at.places);
+    let empty = header.and_then(|header| a.use_link(header, Q_EMPTY.number()));
+    let not_full = header.and_then(|header| a.use_link(header, Q_FULL_1.number()));
     let d = &mut **a;
     let [retry, failing, again, there, look, pass] = core::array::from_fn(|_| d.label());
     let ordered = at.ordered(not_full);

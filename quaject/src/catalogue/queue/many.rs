@@ -8,8 +8,8 @@
 //! A routine that moves strings has interrupts off. On one CPU that is enough, however many there are at an
 //! end. On several, one of many producers first brings its string to a stretch of its stack, under its rule,
 //! where its memory may still be missing; then it knows the length, claims so many places at once, fills them
-//! and shows them (`sync::sequencer`). One of many consumers copies first and then moves the tail from where
-//! it was; if another has moved it, it begins again.
+//! and publishes them (`sync::sequencer`). One of many consumers copies first and then moves the tail from
+//! where it was; if another has moved it, it begins again.
 //!
 //! Strings fail without `Q_full` and `Q_empty`, as `ByteQueue::write` and `ByteQueue::read` do; a stretch of
 //! one byte goes along them like any `Q_put`.
@@ -44,7 +44,7 @@ fn publish(a: &mut Assembly, queue: &ByteQueue, position: i32, by: Reg) {
 
 /// After a publication: the callback of the other end's failure, if it is linked.
 fn tell(a: &mut Assembly, queue: &ByteQueue, port: usize, failed: i32, live: Regs) {
-    let Some(link) = a.consult(queue.header, port) else {
+    let Some(link) = a.use_link(queue.header, port) else {
         return;
     };
     let [came, done] = core::array::from_fn(|_| a.label());
@@ -154,9 +154,9 @@ fn put_claimed(
         ; =>filled
         ; pop rax
         ; lea rcx, [rax + rdx]
-        ; cmp [q.shown], rax
+        ; cmp [q.published], rax
         ; jne =>late
-        ; xchg [q.shown], rcx
+        ; xchg [q.published], rcx
         ; cmp QWORD [q.noted], 0
         ; jne =>noted
         ; =>over
@@ -184,12 +184,12 @@ fn put_claimed(
             ; sub rsi, rdx
             ; mov rdx, rsi
             ; jmp =>filled
-            // An older claim has not been shown: from rax on, rdx places.
+            // An older claim has not been published: from rax on, rdx places.
             ; =>late
             ; mov rsi, rax
             ; mov rdi, QWORD claims
         );
-        a.call_compiled(show as *const () as usize, kept);
+        a.call_compiled(publish_claim as *const () as usize, kept);
         dynasm!(a ; .arch x64 ; jmp =>over ; =>noted ; mov rdi, QWORD claims);
         a.call_compiled(go_on as *const () as usize, kept);
         dynasm!(a ; .arch x64
@@ -204,9 +204,9 @@ fn put_claimed(
     });
 }
 
-extern "sysv64" fn show(claims: *const Sequencer, first: u64, count: usize) {
+extern "sysv64" fn publish_claim(claims: *const Sequencer, first: u64, count: usize) {
     // SAFETY: the code passes the claims of the queue that it puts into.
-    unsafe { &*claims }.show(first, count);
+    unsafe { &*claims }.publish(first, count);
 }
 
 extern "sysv64" fn go_on(claims: *const Sequencer) {
@@ -238,12 +238,12 @@ fn put_stretch(
         dynasm!(a ; .arch x64 ; cmp ecx, q.size - count ; ja =>none);
     }
     mover.emit(a, &q.ring(), none);
-    let came = a.consult(queue.header, Q_EMPTY_1.number());
+    let came = a.use_link(queue.header, Q_EMPTY_1.number());
     if queue.spec.several_cpus && came.is_some() {
         a.push(0xf0);
     }
     dynasm!(a ; .arch x64 ; add QWORD [q.head], count);
-    let fails = one.then(|| a.consult(queue.header, Q_FULL.number()));
+    let fails = one.then(|| a.use_link(queue.header, Q_FULL.number()));
     if one || came.is_some() {
         let ending = Ending {
             retry,
@@ -279,7 +279,7 @@ fn get_string(
     dynasm!(a ; .arch x64
         ; =>again
         ; mov rcx, [q.tail]
-        ; mov rax, [q.shown]
+        ; mov rax, [q.published]
         ; sub rax, rcx
         ; je =>way.no
     );
@@ -351,7 +351,7 @@ fn get_stretch(
         ; jne =>way.no
         ; =>retry
         ; mov rcx, [q.tail]
-        ; mov rax, [q.shown]
+        ; mov rax, [q.published]
         ; sub rax, rcx
         ; jz =>failing
         // As many as there are, as lie before the ring's end, and as the caller allows.
@@ -365,12 +365,12 @@ fn get_stretch(
         ; cmova eax, edx
     );
     mover.emit(a, &q.ring(), way.no);
-    let came = a.consult(queue.header, Q_FULL_1.number());
+    let came = a.use_link(queue.header, Q_FULL_1.number());
     if queue.spec.several_cpus && came.is_some() {
         a.push(0xf0);
     }
     dynasm!(a ; .arch x64 ; add [q.tail], rax);
-    let fails = a.consult(queue.header, Q_EMPTY.number());
+    let fails = a.use_link(queue.header, Q_EMPTY.number());
     let ending = Ending {
         retry,
         failing,

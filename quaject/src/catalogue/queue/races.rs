@@ -99,7 +99,7 @@ fn a_get_that_stops_anywhere_keeps_its_byte() {
     }
 }
 
-/// A producer of strings that stops, also between its claim and its show, stops no other.
+/// A producer of strings that stops, also between its claim and its publication, stops no other.
 #[test]
 fn a_producer_that_stops_anywhere_delays_no_other() {
     static GATE: Gate = Gate::new();

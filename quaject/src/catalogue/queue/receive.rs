@@ -2,7 +2,7 @@
 //! reader's memory.
 //!
 //! *Interface*: [`RawReadRecipe`] is the recipe of a [`Composed`](crate::composed::Composed) routine;
-//! [`receive`] is the plain twin.
+//! [`receive`] is the reference implementation.
 //!
 //! Two pages at most go at once, of a queue that holds more: a short read, as from any stream.
 //!
@@ -12,7 +12,7 @@
 //!
 //! Source: dissertation, sections 3.2.1, 3.2.2 and 4.1.4.
 //!
-//! *Unsafe*: promise of the routine.
+//! *Unsafe*: safety contract of the routine.
 
 use super::{ByteQueue, Channel, Frame, Parties, many};
 use crate::catalogue::composed::Recipe;
@@ -29,7 +29,8 @@ use codegen::{Class, Label, dynasm};
 
 static CLASS: Class = Class::new("line read");
 
-/// Plain twin of the routine: moves the available bytes. None where the routine takes the slow exit.
+/// Reference implementation of the routine: moves the available bytes. None where the routine takes the slow
+/// exit.
 pub fn receive(queue: &ByteQueue, into: &mut [u8]) -> Option<usize> {
     if into.is_empty() || queue.is_empty() {
         return None;

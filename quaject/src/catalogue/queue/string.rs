@@ -28,7 +28,7 @@ pub struct Layout {
     /// Bytes ever put: 64 bits, moved by the producer after the byte, or before it to claim the place.
     pub head: i32,
     /// The word that consumers read for the head: bytes ever put that can be got, 64 bits.
-    pub shown: i32,
+    pub published: i32,
     /// The number of notes about claims, 64 bits; 0 where no places are claimed.
     pub(crate) noted: i32,
     /// The claims; 0 where no places are claimed.
@@ -74,10 +74,10 @@ impl ByteQueue {
             true => base + sequencer_at(self.spec.size) as i32,
             false => 0,
         };
-        let (shown, noted) = match claims {
+        let (published, noted) = match claims {
             0 => (head, 0),
             claims => (
-                claims + sequencer::SHOWN as i32,
+                claims + sequencer::PUBLISHED as i32,
                 claims + sequencer::NOTED as i32,
             ),
         };
@@ -85,7 +85,7 @@ impl ByteQueue {
         let failed = base + offset_of!(Words, failed) as i32;
         Ok(Layout {
             head,
-            shown,
+            published,
             noted,
             claims,
             tail: tail + offset_of!(TailWords, tail) as i32,
@@ -157,7 +157,7 @@ impl ByteQueue {
     /// The position where the next byte goes. None: a string before it is still being put.
     pub fn settled(&self) -> Option<u64> {
         let head = self.words().head.load(Ordering::Acquire);
-        (self.shown().load(Ordering::Acquire) == head).then_some(head)
+        (self.published().load(Ordering::Acquire) == head).then_some(head)
     }
 
     /// Callentry `Q_get` for a string: moves the available bytes into `into` and returns their number. If
@@ -167,7 +167,7 @@ impl ByteQueue {
         let (places, words) = (self.places(), self.words());
         loop {
             let tail = words.tail.tail.load(Ordering::Acquire);
-            let count = match self.shown().load(Ordering::Acquire).wrapping_sub(tail) {
+            let count = match self.published().load(Ordering::Acquire).wrapping_sub(tail) {
                 beyond if beyond > self.spec.size as u64 => continue,
                 count => (count as usize).min(into.len()),
             };
@@ -195,7 +195,7 @@ impl ByteQueue {
     /// at this time.
     pub fn next(&self) -> Option<u8> {
         let tail = self.words().tail.tail.load(Ordering::Acquire);
-        (self.shown().load(Ordering::Acquire) != tail).then(|| self.places().look(tail))
+        (self.published().load(Ordering::Acquire) != tail).then(|| self.places().look(tail))
     }
 
     /// The last bytes that were put before position `head`, the newest first, got or not: at most as many as
@@ -293,7 +293,7 @@ impl<'a> Strings<'a> {
             };
             // SAFETY: the claim gave these places to this party.
             unsafe { self.fill(first, &bytes[..count]) };
-            claims.show(first, count);
+            claims.publish(first, count);
             count
         })
     }
@@ -313,7 +313,7 @@ impl<'a> Strings<'a> {
                 if claim_at(head, tail, self.size, first, bytes.len()) {
                     // SAFETY: as in `add`.
                     unsafe { self.fill(first, bytes) };
-                    claims.show(first, bytes.len());
+                    claims.publish(first, bytes.len());
                     return true;
                 }
                 if at.is_some() || head.load(Ordering::Relaxed) == first {

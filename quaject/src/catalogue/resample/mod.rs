@@ -12,20 +12,20 @@
 //! are interpolated. The time of the next frame is a fixed-point number of 32 and 32 bits, and the distance
 //! of frames is a word beside the code. There is no floating point, and no vector.
 //!
-//! The twin is in `twin.rs`.
+//! The reference implementation is in `reference.rs`.
 //!
 //! Source: dissertation, section 6.3.3 (an FLL generates the timing of a digital interpolation filter).
 //!
-//! *Unsafe*: words in a near block; promise of the routine, which gets the ends of slices.
+//! *Unsafe*: words in a near block; safety contract of the routine, which gets the ends of slices.
 
 mod emit;
 pub mod format;
 mod law;
+#[cfg(test)]
+mod reference;
 mod table;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod twin;
 
 pub use format::{Frame, MOST_CHANNELS, Sample};
 

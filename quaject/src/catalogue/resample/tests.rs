@@ -1,7 +1,7 @@
-//! The routine against its twin, and the filter's quality.
+//! The routine against its reference implementation, and the filter's quality.
 
 use super::format::{Frame, MOST_CHANNELS, Sample};
-use super::twin::{self, Twin};
+use super::reference::{self, Reference};
 use super::{HIGHEST, MOST_STEER, Moved, Resampler, Spec, law};
 use crate::catalogue::testing::Random;
 use crate::kit::class::{Ref, create};
@@ -71,7 +71,7 @@ fn the_routine_does_what_its_twin_does_wherever_a_stream_is_cut() {
             to_rate,
             steered: random.below(2) == 0,
         };
-        let (routine, mut plain) = (made(spec), Twin::new(spec));
+        let (routine, mut plain) = (made(spec), Reference::new(spec));
         for _ in 0..30 {
             let len = random.below(700) as usize;
             let source = match random.below(3) {
@@ -322,7 +322,7 @@ fn a_frame_of_several_channels_keeps_its_sides() {
     let heard = |channels: u8, number: u8| {
         let mut bytes = vec![0; frame(channels).bytes()];
         bytes[usize::from(number) * 2..][..2].copy_from_slice(&1000i16.to_le_bytes());
-        twin::load(frame(channels), &bytes)
+        reference::load(frame(channels), &bytes)
     };
     assert_eq!(heard(1, 0), [1000, 1000]);
     assert_eq!(heard(2, 1), [0, 1000]);

@@ -7,7 +7,7 @@
 //! `int`, which counts as one; in [`rates`] the PC's timer interrupts in its place.
 //! Source: dissertation, section 3.3.3, figures 3.5 to 3.7 and table 3.4.
 //!
-//! *Unsafe*: promises of a handler that does nothing, and of the routine that interrupts.
+//! *Unsafe*: safety contracts of a handler that does nothing, and of the routine that interrupts.
 
 mod assembler;
 mod generated;

@@ -1,4 +1,4 @@
-//! The plain twin of a resampler.
+//! The reference implementation of a resampler, in ordinary Rust.
 //!
 //! *Interface*: as [`Resampler`](super::Resampler), frame by frame.
 
@@ -7,7 +7,7 @@ use super::law;
 use super::table::{BETWEEN, ONE, Table, begin};
 use super::{Moved, Spec};
 
-pub struct Twin {
+pub struct Reference {
     spec: Spec,
     table: Option<Table>,
     past: Vec<[i64; 2]>,
@@ -85,13 +85,13 @@ pub fn store(frame: Frame, [left, right]: [i16; 2], into: &mut [u8]) {
     into.copy_from_slice(&all);
 }
 
-impl Twin {
-    pub fn new(spec: Spec) -> Twin {
+impl Reference {
+    pub fn new(spec: Spec) -> Reference {
         let step = super::step(spec).unwrap();
         let needed = spec.from_rate != spec.to_rate || spec.steered;
         let table = needed.then(|| Table::new(step).unwrap());
         let taps = table.as_ref().map_or(0, Table::taps);
-        Twin {
+        Reference {
             spec,
             past: vec![[0; 2]; taps],
             phase: begin(taps),

@@ -1,10 +1,12 @@
-//! The constants of every descriptor routine of this kernel.
+//! The environment of this kernel's descriptor routines: the constants that all of them are generated
+//! against.
 //!
 //! *Interface.* [`init`] once at boot, when the number of CPUs is known and the code space is linked, before
 //! the first descriptor table; [`get`] for generators. Also makes the stubs for words of a kernel procedure
-//! table without a routine, and obeys the command line's word for calls in place of links in line.
+//! table without a routine, and applies the kernel parameter `links=called` (linked code is called, and none
+//! is placed in line).
 //!
-//! *Unsafe*: boot-time statics; promise of the stubs.
+//! *Unsafe*: boot-time statics; safety contract of the stubs.
 
 use abi::errno::{Errno, Result};
 use abi::nr;
@@ -18,7 +20,7 @@ use quaject::{CallAdapter, DescFn, RoutineEnv, RoutineError, UserAccess};
 
 use crate::stubs::{self, Stubs};
 
-static SEAM: AtomicPtr<RoutineEnv> = AtomicPtr::new(ptr::null_mut());
+static ENV: AtomicPtr<RoutineEnv> = AtomicPtr::new(ptr::null_mut());
 static SEGMENTS: AtomicPtr<CallAdapter> = AtomicPtr::new(ptr::null_mut());
 static FLAGGED: AtomicPtr<CallAdapter> = AtomicPtr::new(ptr::null_mut());
 static WAY_BACK: AtomicPtr<WayBack> = AtomicPtr::new(ptr::null_mut());
@@ -27,7 +29,7 @@ static SLOW: Class = Class::new("stub.slow");
 static BAD_FD: Class = Class::new("stub.bad_fd");
 static WAY_OUT: Class = Class::new("stub.way_out");
 
-/// The word of the kernel's command line that has all links called.
+/// The kernel parameter that has all links called.
 const CALLED: &str = "links=called";
 
 /// Makes the routine environment and the stubs for `cpus` CPUs. `slow`: where a routine leaves a call to
@@ -44,13 +46,13 @@ pub fn init(cpus: usize, slow: usize) -> Result<()> {
     } else {
         UserAccess::Host
     };
-    let seam = RoutineEnv::new(slow, cpus, conv, &quaject::CALLBACKS)
+    let env = RoutineEnv::new(slow, cpus, conv, &quaject::CALLBACKS)
         .map_err(|OutOfCode| Errno::ENOMEM)?
         .waiting(thread::wait_exit());
-    let constants = Constants::new(&seam).map_err(|_| Errno::ENOMEM)?;
+    let constants = Constants::new(&env).map_err(|_| Errno::ENOMEM)?;
     CONSTANTS.store(Box::into_raw(Box::new(constants)), Ordering::Release);
-    make_calls_around(&seam)?;
-    SEAM.store(Box::into_raw(Box::new(seam)), Ordering::Release);
+    make_calls_around(&env)?;
+    ENV.store(Box::into_raw(Box::new(env)), Ordering::Release);
     let stubs = make_stubs(slow).map_err(|OutOfCode| Errno::ENOMEM)?;
     stubs::link(stubs);
     let way_out = stub(&WAY_OUT, "way out", &thread::dispatch::way_out);
@@ -60,14 +62,14 @@ pub fn init(cpus: usize, slow: usize) -> Result<()> {
 
 /// The code that routines around other routines share. On a frame of its own, as above.
 #[inline(never)]
-fn make_calls_around(seam: &RoutineEnv) -> Result<()> {
-    let segments = CallAdapter::segments(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
+fn make_calls_around(env: &RoutineEnv) -> Result<()> {
+    let segments = CallAdapter::segments(env).map_err(|OutOfCode| Errno::ENOMEM)?;
     SEGMENTS.store(Box::into_raw(Box::new(segments)), Ordering::Release);
-    let flagged = CallAdapter::flagged(seam, thread::wait_exit_named());
+    let flagged = CallAdapter::flagged(env, thread::wait_exit_named());
     let flagged = flagged.map_err(|OutOfCode| Errno::ENOMEM)?;
     FLAGGED.store(Box::into_raw(Box::new(flagged)), Ordering::Release);
-    if seam.several_cpus() {
-        let way_back = WayBack::new(seam).map_err(|OutOfCode| Errno::ENOMEM)?;
+    if env.several_cpus() {
+        let way_back = WayBack::new(env).map_err(|OutOfCode| Errno::ENOMEM)?;
         WAY_BACK.store(Box::into_raw(Box::new(way_back)), Ordering::Release);
     }
     Ok(())
@@ -82,7 +84,7 @@ pub fn constants() -> Result<&'static Constants> {
 /// The routine environment; `EAGAIN` before [`init`].
 pub fn get() -> Result<&'static RoutineEnv> {
     // SAFETY: the pointer is null or comes from the box leaked in `init`.
-    unsafe { SEAM.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
+    unsafe { ENV.load(Ordering::Acquire).as_ref() }.ok_or(Errno::EAGAIN)
 }
 
 /// The code that routines behind `readv` and `writev` share; `EAGAIN` before [`init`].

@@ -1,5 +1,4 @@
-//! Ends a machine of which nothing more is to be learnt: it hangs, or its first check has failed and one is
-//! enough.
+//! A watchdog: ends a guest that hangs or has already failed, where one failed check is enough.
 //!
 //! *Interface*: [`Watch::start`], [`Watch::end`]; a [`Look`] says why, before a machine is ended; a
 //! [`Patience`] says when a machine hangs, and a [`Longest`] how long one was silent that does not.
