@@ -1,9 +1,9 @@
-/* Checks procedures that programs cache: operations of descriptors and callentries of quajects that they call
- * by numbers of their own, directly or by stubs; beside changes of the descriptors, of the program and of its
- * threads.
+/* Checks procedures that programs cache: operations of descriptors and callentries of quajects that they
+ * call by numbers of their own, directly or by stubs; beside changes of the descriptors, of the program and
+ * of its threads.
  *
- * Interface: cached-operations; TAP on standard output. With the argument `after-exec` it is the program that another
- * has become.
+ * Interface: cached-operations; TAP on standard output. With the argument `after-exec` it is the program
+ * that another has become.
  */
 #define _GNU_SOURCE
 #include "processes.h"

@@ -1,9 +1,9 @@
 /* Checks what files can do beside the usual: handles (name_to_handle_at, open_by_handle_at), renames that
- * leave a whiteout, truncation of what is sealed, paths that lead elsewhere later; passes on Linux (as root)
- * and must pass here.
+ * leave a whiteout, truncation of what is sealed, paths that lead elsewhere later; passes on Linux (as
+ * root) and must pass here.
  *
- * Interface: file-handles [GROUP...] runs all groups or those named; TAP on standard output. In a directory on a
- * file system in memory.
+ * Interface: file-handles [GROUP...] runs all groups or those named; TAP on standard output. In a directory
+ * on a file system in memory.
  */
 #define _GNU_SOURCE
 #include "processes.h"

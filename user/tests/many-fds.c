@@ -1,8 +1,8 @@
 /* Checks descriptor tables of thousands: numbers up to the limit, files of each kind by the ten thousand,
  * fork, exec and close_range of such; passes on Linux (as root) and must pass here.
  *
- * Interface: many-fds [GROUP...] runs all groups, or those named; TAP on standard output. `many count FIRST LAST`
- * prints how many descriptors are open there.
+ * Interface: many-fds [GROUP...] runs all groups, or those named; TAP on standard output. `many count FIRST
+ * LAST` prints how many descriptors are open there.
  */
 #define _GNU_SOURCE
 #include "processes.h"

@@ -1,8 +1,8 @@
 /* Checks what is said of files by every way to ask, and lists of directories; passes on Linux and must pass
  * here.
  *
- * Interface: metadata [GROUP...] runs all groups or those named; TAP on standard output. Started as root where
- * it may make devices.
+ * Interface: metadata [GROUP...] runs all groups or those named; TAP on standard output. Started as root
+ * where it may make devices.
  */
 #define _GNU_SOURCE
 #include "tap.h"

@@ -1,8 +1,8 @@
 /* Calls on descriptors beyond read, write and lseek, each made often enough to have a routine of its own:
  * pread, pwrite, readv and writev of one segment, recv and send.
  *
- * Interface: positional-io [GROUP...]; reports by TAP. It expects the behaviour of Linux; on Synthesis it also
- * looks whether the routines are there.
+ * Interface: positional-io [GROUP...]; reports by TAP. It expects the behaviour of Linux; on Synthesis it
+ * also looks whether the routines are there.
  */
 #define _GNU_SOURCE
 #include "processes.h"

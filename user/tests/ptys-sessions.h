@@ -352,8 +352,8 @@ static void hangs_up(struct pair p, int report)
     close(report);
 }
 
-/* Nobody would continue a process of an orphaned group, so a read in the background does not stop it. That holds
- * from the moment on when it sees its new parent, wherever in the end of the old one another thread runs. */
+/* Nobody would continue a process of an orphaned group, so a read in the background does not stop it. That
+ * holds as soon as it sees its new parent, wherever in the end of the old one another thread runs. */
 static void orphan(struct pair p, int report)
 {
     enum { ENDS = 1000, STEP = 37, LATEST = 40000 };

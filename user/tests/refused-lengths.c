@@ -1,7 +1,8 @@
-/* Long names and long tables when memory is refused: what was asked for is told so, and the machine lives on.
+/* Long names and long tables when memory is refused: what was asked for is told so, and the machine lives
+ * on.
  *
- * Interface: refused-lengths [GROUP...]; reports by TAP. For the superuser, who sets /syn/fail: each step is made
- * with the n-th question for memory and all after it refused.
+ * Interface: refused-lengths [GROUP...]; reports by TAP. For the superuser, who sets /syn/fail: each step
+ * is made with the n-th question for memory and all after it refused.
  */
 #define _GNU_SOURCE
 #include "tap.h"

@@ -1,8 +1,8 @@
-/* Many children and many threads of one process when the n-th question for memory is answered with no: it is
- * told so, or waits, and the machine lives on.
+/* Many children and many threads of one process when the n-th question for memory is answered with no: it
+ * is told so, or waits, and the machine lives on.
  *
- * Interface: refused-tasks [GROUP...]; reports by TAP. For the superuser, who sets /syn/fail: each step is made with
- * the first question refused, then the second, and so on.
+ * Interface: refused-tasks [GROUP...]; reports by TAP. For the superuser, who sets /syn/fail: each step is
+ * made with the first question refused, then the second, and so on.
  */
 #define _GNU_SOURCE
 #include "tap.h"

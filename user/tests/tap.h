@@ -1,8 +1,8 @@
 /* How test programs report: one line for each check, in the Test Anything Protocol.
  *
- * Interface: check(condition, name), equal(actual, expected, name) and fails(call, errno, name) print
- * `ok N name` or `not ok N name`. run_groups() runs the groups of checks that the arguments name. done()
- * prints the plan and gives the exit status. repeats(n) says how often to try what goes wrong by chance: n times
+ * Interface: check(condition, name), equal(actual, expected, name) and fails(call, errno, name) print `ok N
+ * name` or `not ok N name`. run_groups() runs the groups of checks that the arguments name. done() prints
+ * the plan and gives the exit status. repeats(n) says how often to try what goes wrong by chance: n times
  * with the variable LONG, which a long run of the suites sets, else a quarter of that.
  */
 #ifndef TAP_H

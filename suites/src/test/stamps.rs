@@ -1,9 +1,9 @@
 //! A cache of passed model checks, by content hash of the crate: they need not run again.
 //!
 //! *Interface*: [`unless_passed`] runs checks of a room, unless they passed when the room, and all that it is
-//! made of, was as it is now; [`Stamp`] serves checks of several rooms at once. The file `tests/passed.txt` says
-//! what passed by a hash of the contents, without comments. The tool writes it, and it is committed with the
-//! change that it is about; so a new copy of the project tries only what changed.
+//! made of, was as it is now; [`Stamp`] serves checks of several rooms at once. The file `tests/passed.txt`
+//! says what passed by a hash of the contents, without comments. The tool writes it, and it is committed with
+//! the change that it is about; so a new copy of the project tries only what changed.
 
 use super::tap::Check;
 use serde_json::Value;
@@ -119,8 +119,8 @@ fn entered(record: &str, kind: &str, room: &str, hash: u64) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The version of the compiler that the means `kind` uses. Miri is part of a nightly one; where there is none,
-/// nothing passes.
+/// The version of the compiler that the means `kind` uses. Miri is part of a nightly one; where there is
+/// none, nothing passes.
 fn compiler(kind: &str) -> Result<String> {
     let mut command = Command::new("rustc");
     if kind != "miri" {

@@ -206,8 +206,8 @@ const STRICT: &[(&[&str], &[&str])] = &[
     (WITHOUT_PANIC, WITHOUT_PANIC_LINTS),
 ];
 
-/// All lints in one pass, since each pass compiles every room: what a lint says of a room that it is not for is
-/// left out afterwards.
+/// All lints in one pass, since each pass compiles every room: what a lint says of a room that it is not for
+/// is left out afterwards.
 fn clippy_kernel() -> Result<Vec<String>> {
     let mut command = host::cargo();
     command.args([
@@ -242,7 +242,7 @@ fn clippy_kernel() -> Result<Vec<String>> {
     Ok(faults)
 }
 
-/// What one of cargo's messages finds fault with, as the compiler words it.
+/// The fault that one of cargo's messages tells of, as the compiler words it.
 fn lint_fault(message: &serde_json::Value) -> Option<String> {
     let room = message["target"]["name"].as_str()?;
     let found = &message["message"];

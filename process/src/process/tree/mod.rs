@@ -335,8 +335,8 @@ pub fn session_of_group(pgrp: i32) -> Option<i32> {
 }
 
 /// Whether process group `pgrp` is orphaned (POSIX): no member has a parent in another group of the same
-/// session, which could continue the group. A member that ends counts no more: once its children see that they
-/// have another parent, their group is orphaned.
+/// session, which could continue the group. A member that ends counts no more: once its children see that
+/// they have another parent, their group is orphaned.
 pub fn is_orphaned(pgrp: i32) -> bool {
     let held = |process: &Arc<Process>| {
         process.pgrp() == pgrp

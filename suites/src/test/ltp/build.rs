@@ -130,8 +130,8 @@ impl Tree {
         folders
     }
 
-    /// Makes what these commands need and what is not made yet. `all` has the commands of all cases: a program
-    /// of none of them may be one that the cases of its folder start, and is made with them.
+    /// Makes what these commands need and what is not made yet. `all` has the commands of all cases: a
+    /// program of none of them may be one that the cases of its folder start, and is made with them.
     ///
     /// # Errors
     /// Host failure when the library cannot be made. A program that cannot be made is named, and its cases

@@ -205,7 +205,7 @@ impl Copy {
         kernel::build_elsewhere(&self.root, &self.target("kernel"))
     }
 
-    /// `cargo` for its tests on the host. What it builds stands beside what the project builds, which has the
+    /// `cargo` for its tests on the host. The result stands beside what the project builds, which has the
     /// same libraries; with `kind` in a folder of its own.
     pub fn cargo(&self, kind: Option<&str>) -> Command {
         let mut command = host::cargo();
