@@ -29,6 +29,17 @@ fn unless_it_keeps_what_is_permitted() {
 }
 
 #[test]
+fn the_user_for_file_access_brings_back_only_what_is_permitted() {
+    let mut c = Capabilities::root();
+    c.permitted = CapSet::ALL.without(CHOWN);
+    c.effective = c.permitted;
+    c.follow_file_user(0, 7);
+    assert_eq!(c.effective, CapSet::ALL.without(CapSet::FILES));
+    c.follow_file_user(7, 0);
+    assert_eq!(c.effective, CapSet::ALL.without(CHOWN));
+}
+
+#[test]
 fn who_may_come_back_has_them_again_then() {
     let mut c = Capabilities::root();
     c.follow_users(ROOT, [7, 7, 0]);

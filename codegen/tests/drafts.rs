@@ -241,6 +241,23 @@ fn listings_name_what_they_show() {
     assert_eq!(text.lines().count(), 3);
 }
 
+#[test]
+fn listings_show_where_branches_lead() {
+    let branches: &[(&[u8], &str)] = &[
+        (&[0xeb, 0x10], "; 0x1012"),
+        (&[0xeb, 0xfe], "; 0"),
+        (&[0x75, 0x80], "; 0xf82"),
+        (&[0xe3, 0xf0], "; 0xff2"),
+        (&[0xe9, 0xfb, 0xff, 0xff, 0xff], "; 0"),
+        (&[0x0f, 0x84, 0x00, 0x01, 0x00, 0x00], "; 0x1106"),
+    ];
+    for (bytes, target) in branches {
+        let mut text = String::new();
+        disassemble_bytes(bytes, 0x1000, &mut text, &|_, _| Ok(())).expect("written");
+        assert!(text.trim_end().ends_with(target), "{text}");
+    }
+}
+
 /// Code of the cold section stands behind all other code, wherever it was written.
 #[test]
 fn the_cold_section_stands_behind_the_hot_one() {

@@ -162,6 +162,8 @@ mod tests {
         job.strip_done(MS);
         job.look(MS, MS);
         assert_eq!(job.thousandths(MS, MS), 9 * 1000 / 19);
+        // In the middle of the next one only its rest is still to be done.
+        assert_eq!(job.thousandths(MS * 3 / 2, MS * 3 / 2), 8500 * 10 / 185);
         // The first one that takes longer, in its middle and at its end.
         assert!(job.thousandths(4 * MS, 4 * MS) < ENOUGH);
         job.strip_done(5 * MS);

@@ -139,6 +139,29 @@ static void children(void)
     check(usage.ru_maxrss > 0 && sum.ru_maxrss >= usage.ru_maxrss, "the largest child's memory is told");
 }
 
+/* The signal about a child's end tells its times in ticks of ten milliseconds. */
+static void times_told(void)
+{
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    pid_t child = fork();
+    if (child == 0) {
+        compute(150 * MS);
+        _exit(0);
+    }
+    siginfo_t info = {0};
+    struct rusage usage;
+    int status;
+    check(sigwaitinfo(&set, &info) == SIGCHLD && info.si_pid == child, "the signal comes");
+    check(wait4(child, &status, 0, &usage) == child, "and the child is waited for");
+    equal(info.si_utime, tv(usage.ru_utime) / (10 * MS), "its time in user mode");
+    equal(info.si_stime, tv(usage.ru_stime) / (10 * MS), "and its time in the kernel");
+    check(info.si_utime > info.si_stime, "are two");
+    sigprocmask(SIG_SETMASK, &old, 0);
+}
+
 static void faults(void)
 {
     struct rusage before, after;
@@ -451,6 +474,7 @@ static void load(void)
 
 static const struct group groups[] = {
     {"split", split},   {"threads", threads},   {"children", children},
+    {"times_told", times_told},
     {"faults", faults}, {"switches", switches}, {"ended", ended_switches},
     {"clocks", clocks}, {"timers", timers},     {"files", files},
     {"load", load},

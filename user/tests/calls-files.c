@@ -18,6 +18,7 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -352,6 +353,33 @@ static void pipes(void)
     close(fd[0]), close(fd[1]);
 }
 
+/* --- named pipes --- */
+
+static void on_alarm(int signo) { (void)signo; }
+
+/* Who is interrupted while it waits for the other side is on no side. */
+static void interrupted_opens(void)
+{
+    struct sigaction action = {.sa_handler = on_alarm}, old;
+    struct itimerval often = {{0, 5000}, {0, 5000}}, never = {0};
+    char c;
+    unlink("named");
+    check(mkfifo("named", 0600) == 0, "a named pipe");
+    sigaction(SIGALRM, &action, &old);
+    setitimer(ITIMER_REAL, &often, 0);
+    fails(open("named", O_RDONLY), EINTR, "a reader is interrupted");
+    setitimer(ITIMER_REAL, &never, 0);
+    fails(open("named", O_WRONLY | O_NONBLOCK), ENXIO, "and nobody reads then");
+    setitimer(ITIMER_REAL, &often, 0);
+    fails(open("named", O_WRONLY), EINTR, "a writer is interrupted");
+    setitimer(ITIMER_REAL, &never, 0);
+    int reader = open("named", O_RDONLY | O_NONBLOCK);
+    equal(read(reader, &c, 1), 0, "and nobody writes then");
+    close(reader);
+    sigaction(SIGALRM, &old, 0);
+    unlink("named");
+}
+
 /* --- pipes: what is at most PIPE_BUF is written whole or not at all --- */
 
 enum { RECORD = 3001, RECORDS = 60, WRITERS = 3 };
@@ -634,7 +662,8 @@ static void names(void)
 
 static const struct group groups[] = {
     {"appending", appending}, {"offsets", offsets}, {"ways", ways},   {"close-on-exec", close_on_exec},
-    {"pipes", pipes},         {"whole", whole},     {"locks", locks}, {"flags", flags},
+    {"pipes", pipes},         {"interrupted_opens", interrupted_opens},
+    {"whole", whole},             {"locks", locks}, {"flags", flags},
     {"names", names},
 };
 

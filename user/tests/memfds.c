@@ -306,6 +306,19 @@ static void maps(void)
     equal(mincore(some, 4 * PAGE, found), 0, "asked");
     check((found[0] & 1) == 0 && (found[1] & 1) == 0 && (found[2] & 1) == 1 && (found[3] & 1) == 0,
           "what was touched is in memory");
+    enum { MANY = 3000 };
+    static unsigned char which[MANY];
+    char *large = mmap(0, MANY * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(large, MANY * PAGE, MADV_NOHUGEPAGE);
+    for (int i = 0; i < MANY; i += 1 + i / 7)
+        large[i * PAGE] = 1;
+    int wrong = mincore(large, MANY * PAGE, which) != 0;
+    for (int i = 0, there = 0; i < MANY; i++) {
+        wrong += (which[i] & 1) != (i == there);
+        there += i == there ? 1 + i / 7 : 0;
+    }
+    equal(wrong, 0, "of many pages each is told");
+    munmap(large, MANY * PAGE);
     fails(mincore(some + 1, PAGE, found), EINVAL, "no page");
     munmap(some + PAGE, PAGE);
     fails(mincore(some, 4 * PAGE, found), ENOMEM, "a hole");

@@ -102,6 +102,7 @@ static void appended(void)
           "appended in turns");
     equal(lseek(a, 0, SEEK_CUR), 13, "the offset is at the end");
     check(has("log", "one two three"), "behind each other");
+    check(pwrite(a, " four", 5, 0) == 5 && has("log", "one two three four"), "wherever a write should go");
     close(a);
     close(b);
     unlink("log");
