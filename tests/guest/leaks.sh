@@ -33,13 +33,16 @@ settled() {
     return 1
 }
 
+# In a long run ten.
+loads=${LONG:+10}
+loads=${loads:-6}
 rounds() { # COMMAND after each load
-    for i in 1 2 3 4 5 6 7 8 9 10; do load; "$@"; done
+    for i in $(seq "$loads"); do load; "$@"; done
     settled
 }
 
 # The first rounds fill caches that are kept, on every CPU, and threads that have ended are buried by the next one: single figures
-# move up and down by a page or two. A leak does not: it grows with the loads, of which a round has ten with some thirty processes each. After as
+# move up and down by a page or two. A leak does not: it grows with the loads, of which a round has six with some thirty processes each. After as
 # many rounds again, even the least of three figures would be above the most of three before by more than that. Each of four CPUs may have a
 # thread that has not been buried, with its stack of 16 KiB.
 slack=8
