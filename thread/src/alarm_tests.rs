@@ -60,6 +60,20 @@ fn alarms_come_in_order_and_cancelled_ones_never() {
 }
 
 #[test]
+fn an_alarm_that_its_own_cpu_takes_out_leaves_its_place() {
+    let slots = Slots::new();
+    let mut heap = AlarmHeap::new(&slots);
+    for at in 0..2 * CHUNK * CHUNKS {
+        let key = heap.add(at as u64, nothing, at).expect("a place");
+        assert!(heap.remove(key));
+    }
+    assert_eq!(heap.len(), 0);
+    // One place is enough for them.
+    let keys = [heap.add(1, nothing, 1), heap.add(2, nothing, 2)];
+    assert_eq!(keys.map(|key| key.unwrap().slot), [0, 1]);
+}
+
+#[test]
 fn a_heap_full_of_cancelled_alarms_has_room() {
     let slots = Slots::new();
     let mut heap = AlarmHeap::new(&slots);

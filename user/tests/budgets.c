@@ -150,6 +150,16 @@ static void room(void)
         good &= promise_to(pids[i], 0, 90 * MS, 100 * MS, 100 * MS) == 0;
     check(good, "nine tenths of each processor");
     fails(promise_to(pids[count], 0, 90 * MS, 100 * MS, 100 * MS), EBUSY, "are all that there is");
+    for (int i = 0; i < count; i++)
+        good &= promise_to(pids[i], 0, 75 * MS, 100 * MS, 100 * MS) == 0;
+    check(good && promise_to(pids[count], 0, 15 * MS, 100 * MS, 100 * MS) == 0, "less leaves some for it");
+    fails(promise_to(pids[count], 0, 95 * MS, 100 * MS, 100 * MS), EBUSY, "but not so much");
+    check(thread_has(pids[count], 0, 15 * MS, 100 * MS, 100 * MS), "it keeps its part");
+    equal(policy(pids[count], SCHED_OTHER, 0), 0, "and gives that back");
+    pause_for(0.2);
+    for (int i = 0; i < count; i++)
+        good &= promise_to(pids[i], 0, 90 * MS, 100 * MS, 100 * MS) == 0;
+    check(good, "so that the others have it again");
     equal(promise_to(pids[0], 0, 90 * MS, 100 * MS, 100 * MS), 0, "the same again");
     equal(promise_to(pids[0], 0, 50 * MS, 100 * MS, 100 * MS), 0, "less");
     equal(promise_to(pids[0], 0, 80 * MS, 100 * MS, 100 * MS), 0, "and more");

@@ -357,7 +357,7 @@ static void pipes(void)
 
 static void on_alarm(int signo) { (void)signo; }
 
-/* Who is interrupted while it waits for the other side is on no side. */
+/* A thread that is interrupted while it waits for the other side is on no side. */
 static void interrupted_opens(void)
 {
     struct sigaction action = {.sa_handler = on_alarm}, old;

@@ -125,6 +125,36 @@ static void closed(void)
     unlink("closed/f"), rmdir("closed/sub"), rmdir("closed"), rmdir("own");
 }
 
+/* A directory that goes to another one has another `..`: that is a write to it. */
+static void moved(void)
+{
+    make_directory("from", 0, 0, 0777);
+    make_directory("to", 0, 0, 0777);
+    make_directory("from/d", 0, 0, 0755);
+    make_directory("from/mine", ONE, ONE, 0755);
+    make("from/f", "text", 0, 0, 0644);
+    become(ONE);
+    equal(rename("from/d", "from/e"), 0, "another's directory gets another name");
+    fails(rename("from/e", "to/d"), EACCES, "and no other place, though both of these may be written");
+    equal(rename("from/f", "to/f"), 0, "as another's file does");
+    fails(renameat2(AT_FDCWD, "to/f", AT_FDCWD, "from/e", RENAME_EXCHANGE), EACCES,
+          "nor does it go in exchange for a file");
+    fails(renameat2(AT_FDCWD, "from/e", AT_FDCWD, "to/f", RENAME_EXCHANGE), EACCES,
+          "whichever is named first");
+    equal(rename("from/mine", "to/mine"), 0, "and one's own directory");
+    chmod("to/mine", 0555);
+    fails(rename("to/mine", "from/mine"), EACCES, "but for one that its owner may not write");
+    chmod("to/mine", 0755);
+    become(0);
+    chmod("from/e", 0757);
+    become(ONE);
+    equal(rename("from/e", "to/d"), 0, "another's directory that others may write goes, too");
+    become(0);
+    chmod("to/d", 0755);
+    equal(rename("to/d", "from/d"), 0, "root moves any");
+    rmdir("from/d"), rmdir("to/mine"), unlink("to/f"), rmdir("from"), rmdir("to");
+}
+
 /* --- directories that may not be searched, or not be read --- */
 
 static void searched(void)
@@ -499,9 +529,9 @@ static void privileges(void)
 }
 
 static const struct group groups[] = {
-    {"closed", closed},   {"searched", searched},  {"owned", owned},
-    {"written", written}, {"classes", classes},    {"sticky", sticky},
-    {"real", real},       {"often", often_opened}, {"privileges", privileges},
+    {"closed", closed},      {"moved", moved},           {"searched", searched}, {"owned", owned},
+    {"written", written},    {"classes", classes},       {"sticky", sticky},     {"real", real},
+    {"often", often_opened}, {"privileges", privileges},
 };
 
 int main(int argc, char **argv)

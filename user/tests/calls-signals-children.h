@@ -264,17 +264,60 @@ static void actions(void)
     munmap(pages, 8192);
 }
 
+static void *waits_too(void *unused)
+{
+    pause();
+    return unused;
+}
+
+/* The status of a child that waits for SIGUSR1 and SIGUSR2, of which it blocks `blocked` and ignores
+ * `ignored`, when it gets SIGUSR1 and then SIGUSR2; it exits with the signal that it gets. */
+static int waiter(const int *blocked, int ignored, int threads)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        sigset_t set, held;
+        sigemptyset(&set), sigemptyset(&held);
+        sigaddset(&set, SIGUSR1), sigaddset(&set, SIGUSR2);
+        for (; *blocked; blocked++)
+            sigaddset(&held, *blocked);
+        sigprocmask(SIG_SETMASK, &held, 0);
+        if (ignored)
+            signal(ignored, SIG_IGN);
+        pthread_t other;
+        for (int i = 0; i < threads; i++)
+            pthread_create(&other, 0, waits_too, 0);
+        raise(SIGSTOP);
+        struct timespec most = {20, 0};
+        _exit(sigtimedwait(&set, 0, &most));
+    }
+    waitpid(child, &status, WUNTRACED);
+    kill(child, SIGCONT);
+    until_asleep(child);
+    kill(child, SIGUSR1);
+    kill(child, SIGUSR2);
+    waitpid(child, &status, 0);
+    return status;
+}
+
+/* A thread that waits for a signal without blocking it does not get it, which does what it does to others. */
+static void awaited(void)
+{
+    static const int none[] = {0}, both[] = {SIGUSR1, SIGUSR2, 0}, second[] = {SIGUSR2, 0};
+    for (int threads = 0; threads < 2; threads++) {
+        equal(waiter(both, 0, threads), SIGUSR1 << 8, "a signal that is blocked is got");
+        equal(waiter(none, 0, threads), SIGUSR1, "one that is not ends the process");
+        equal(waiter(both, SIGUSR1, threads), SIGUSR1 << 8, "one that is blocked and ignored is got");
+        equal(waiter(second, SIGUSR1, threads), SIGUSR2 << 8, "one that is only ignored is not there");
+    }
+}
+
 static const struct group groups[] = {
-    {"masks", masks},
-    {"stacks", stacks},
-    {"frames", frames},
-    {"queues", queues},
-    {"interrupted", interrupted},
-    {"threads", of_threads},
-    {"inherited", inherited},
-    {"groups", groups_of_children},
-    {"children", children},
-    {"asking", asking},
-    {"actions", actions},
+    {"masks", masks},        {"stacks", stacks},       {"frames", frames},
+    {"queues", queues},      {"opposites", opposites}, {"interrupted", interrupted},
+    {"threads", of_threads}, {"inherited", inherited}, {"groups", groups_of_children},
+    {"children", children},  {"asking", asking},       {"actions", actions},
+    {"awaited", awaited},
 };
 #endif

@@ -406,6 +406,40 @@ static void queues(void)
     fails(syscall(SYS_tgkill, getpid() + 12345, syscall(SYS_gettid), SIGUSR1), ESRCH, "of another process's");
 }
 
+static int pends(int number)
+{
+    sigset_t pending;
+    sigpending(&pending);
+    return sigismember(&pending, number);
+}
+
+/* SIGCONT and the signals that stop discard each other, of the process and of a thread. */
+static void opposites(void)
+{
+    static const int stoppers[] = {SIGTSTP, SIGTTIN, SIGTTOU};
+    sigset_t set = set_of(SIGCONT, SIGTSTP), old;
+    sigaddset(&set, SIGTTIN);
+    sigaddset(&set, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &set, &old);
+    for (int i = 0; i < 3; i++) {
+        kill(getpid(), SIGCONT);
+        equal(pends(SIGCONT), 1, "SIGCONT is pending while it is blocked");
+        raise(stoppers[i]);
+        equal(pends(stoppers[i]) - pends(SIGCONT), 1, "a signal that stops takes its place");
+        kill(getpid(), SIGCONT);
+        equal(pends(SIGCONT) - pends(stoppers[i]), 1, "and SIGCONT that one's");
+        raise(SIGCONT);
+        kill(getpid(), stoppers[i]);
+        equal(pends(stoppers[i]) - pends(SIGCONT), 1, "that which stops discards a thread's, too");
+        raise(SIGCONT);
+        equal(pends(SIGCONT) - pends(stoppers[i]), 1, "as a thread's SIGCONT does");
+    }
+    struct timespec none = {0, 0};
+    while (sigtimedwait(&set, 0, &none) > 0)
+        ;
+    sigprocmask(SIG_SETMASK, &old, 0);
+}
+
 /* --- what a signal does to a call that waits --- */
 
 /* The child sends `number` again and again until it is killed, so that it cannot come too early. */

@@ -1,6 +1,6 @@
 /* Control groups under load: hostile users, races, and shares of the CPU: a part of `cgroups`.
  *
- * Interface: the groups hostile, races, shares and spread.
+ * Interface: the groups hostile, races, times, shares and spread.
  */
 #ifndef CGROUPS_LOAD_H
 #define CGROUPS_LOAD_H
@@ -204,6 +204,32 @@ static void rest(void)
 {
     while (workers > 0)
         kill_child(working[--workers]);
+}
+
+/* The root's time grows, whatever niceness uses the processor. */
+static void times(void)
+{
+    static const int niceness[] = {0, 10, 19};
+    for (int i = 0; i < 3; i++) {
+        long user = field(at("cpu.stat"), "user_usec"), all = field(at("cpu.stat"), "usage_usec");
+        pid_t child = fork();
+        if (child == 0) {
+            struct timespec used = {0};
+            if (niceness[i] && nice(niceness[i]) == -1)
+                _exit(1);
+            while (used.tv_sec == 0 && used.tv_nsec < 500000000) {
+                for (volatile int count = 0; count < 1000000; count++)
+                    ;
+                clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+            }
+            _exit(0);
+        }
+        equal(status_of(child), 0, "a process that computes for half a second");
+        user = field(at("cpu.stat"), "user_usec") - user;
+        all = field(at("cpu.stat"), "usage_usec") - all;
+        printf("# niceness %d: %ld of %ld us\n", niceness[i], user, all);
+        check(user > 250000 && all >= user - 1, "is in the root's time, whatever its niceness");
+    }
 }
 
 static void shares(void)

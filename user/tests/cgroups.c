@@ -704,7 +704,8 @@ int main(int argc, char **argv)
     static const struct group groups[] = {
         {"names", names},     {"moves", moves},     {"controls", controls}, {"limits", limits},
         {"kills", kills},     {"freezes", freezes}, {"rights", rights},     {"into", into},
-        {"hostile", hostile}, {"races", races},     {"spread", spread},     {"shares", shares},
+        {"hostile", hostile}, {"races", races},     {"times", times},       {"spread", spread},
+        {"shares", shares},
     };
     struct statfs fs;
     if (statfs(top, &fs) != 0 || fs.f_type != 0x63677270) {

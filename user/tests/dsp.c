@@ -91,6 +91,10 @@ static void fragments(void)
     equal(set(fd, SNDCTL_DSP_GETODELAY, 0), 0, "nothing is to be heard");
     equal(ioctl(fd, SNDCTL_DSP_GETOPTR, &at), 0, "the pointer");
     check(at.bytes >= 16384, "it has passed what was written");
+    equal(at.blocks, at.bytes / 4096, "in so many blocks");
+    count_info later;
+    equal(ioctl(fd, SNDCTL_DSP_GETOPTR, &later), 0, "the pointer again");
+    equal(later.blocks, later.bytes / 4096 - at.bytes / 4096, "those since the last question");
     equal(write(fd, bytes, 8192), 8192, "more");
     equal(ioctl(fd, SNDCTL_DSP_RESET, 0), 0, "it is thrown away");
     ioctl(fd, SNDCTL_DSP_GETOSPACE, &space);
@@ -136,6 +140,32 @@ static void recording(void)
     check(space.bytes >= 0 && space.bytes <= 16384, "no more than have room");
     equal(set(fd, SNDCTL_DSP_GETTRIGGER, 0), PCM_ENABLE_INPUT | PCM_ENABLE_OUTPUT, "both directions run");
     equal(write(fd, bytes, 4096), 4096, "both directions at once");
+    close(fd);
+}
+
+/* A machine that hears, if only silence. A read of a few bytes has many frames converted; these count among
+ * those that wait. */
+static void microphone(void)
+{
+    char bytes[4];
+    audio_buf_info space = {0};
+    count_info before, after;
+    int fd = opened(O_RDONLY | O_NONBLOCK);
+    for (long until = milliseconds() + 500; space.bytes < 8192 && milliseconds() < until; usleep(5000))
+        ioctl(fd, SNDCTL_DSP_GETISPACE, &space);
+    if (space.bytes < 8192) {
+        check(1, "nothing is heard");
+        close(fd);
+        return;
+    }
+    equal(ioctl(fd, SNDCTL_DSP_GETIPTR, &before), 0, "how far it has come");
+    equal(before.blocks, before.bytes / 4096, "in so many blocks");
+    equal(read(fd, bytes, sizeof bytes), sizeof bytes, "a frame is read");
+    equal(ioctl(fd, SNDCTL_DSP_GETIPTR, &after), 0, "how far since");
+    /* The filter keeps some frames. */
+    check(after.bytes > before.bytes - 1024, "frames that are converted and not read have come as well");
+    long blocks = after.bytes / 4096 - before.bytes / 4096;
+    equal(after.blocks, blocks < 0 ? 0 : blocks, "blocks since the last question");
     close(fd);
 }
 
@@ -191,8 +221,8 @@ static void random_ones(void)
 }
 
 static const struct group groups[] = {
-    {"settings", settings},   {"fragments", fragments}, {"waiting", waiting},
-    {"recording", recording}, {"mixer", mixer},         {"random", random_ones},
+    {"settings", settings}, {"fragments", fragments}, {"waiting", waiting},       {"recording", recording},
+    {"mixer", mixer},       {"random", random_ones},  {"microphone", microphone},
 };
 
 int main(int argc, char **argv)

@@ -395,6 +395,26 @@ static void clock_jumps(void)
     equal(polled(fd, POLLIN), POLLIN, "the clock is set: a timer that watches it is ready");
     fails(take(fd), ECANCELED, "and tells");
     fails(take(fd), EAGAIN, "once");
+    clock_gettime(CLOCK_REALTIME, &day);
+    clock_settime(CLOCK_REALTIME, &day);
+    equal(polled(fd, POLLIN), POLLIN, "the clock is set again");
+    equal(set(fd, TFD_TIMER_ABSTIME, now(CLOCK_REALTIME) + 3600ll * 1000 * MS, 0), 0,
+          "and the timer, too, which watches it no more");
+    fails(take(fd), EAGAIN, "so it tells nothing of the clock");
+    fails(set(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, now(CLOCK_REALTIME) + 3600ll * 1000 * MS, 0),
+          ECANCELED, "but it is told when it watches again");
+    fails(take(fd), EAGAIN, "once");
+    struct itimerspec is;
+    check(!timerfd_gettime(fd, &is) && is.it_value.tv_sec > 3000, "and is set all the same");
+    int other = timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK);
+    struct pollfd soon = {other, POLLIN, 0};
+    set(other, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, now(CLOCK_REALTIME) + 3600ll * 1000 * MS, 0);
+    clock_gettime(CLOCK_REALTIME, &day);
+    clock_settime(CLOCK_REALTIME, &day);
+    equal(set(other, 0, MS, 3600ll * 1000 * MS), 0, "another is set for soon when the clock has been set");
+    equal(poll(&soon, 1, 5000), 1, "and expires");
+    equal(take(other), 1, "which is all that it tells");
+    close(other);
     set(fd, TFD_TIMER_ABSTIME, now(CLOCK_REALTIME) + 3600ll * 1000 * MS, 0);
     clock_gettime(CLOCK_REALTIME, &day);
     day.tv_sec += 7200;

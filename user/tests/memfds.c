@@ -237,6 +237,19 @@ static void others(void)
         check(KCMP(me, me, 7, ends[1], slot) > 0, "what is not");
         slot[2] = 1;
         fails(KCMP(me, me, 7, ends[0], slot), ENOENT, "watched once only");
+        /* The file is watched on when its number has become another's, which is watched, too. */
+        int keep = dup(ends[0]), first = 0, second = 0;
+        dup2(ends[1], ends[0]);
+        equal(epoll_ctl(poller, EPOLL_CTL_ADD, ends[0], &event), 0, "another file of the same number");
+        for (unsigned which = 0; which < 2; which++) {
+            slot[2] = which;
+            first += KCMP(me, me, 7, keep, slot) == 0;
+            second += KCMP(me, me, 7, ends[1], slot) == 0;
+        }
+        check(first == 1 && second == 1, "both are found by that number");
+        slot[2] = 2;
+        fails(KCMP(me, me, 7, keep, slot), ENOENT, "and no third");
+        close(keep);
         slot[0] = fd;
         fails(KCMP(me, me, 7, ends[0], slot), EINVAL, "no instance");
         fails(KCMP(me, me, 7, ends[0], 8), EFAULT, "a wild slot");

@@ -100,6 +100,19 @@ static void flow(void)
     check(gives(p.master, "\x11", 1), "TCION ^Q");
     fails(tcflow(p.slave, 9), EINVAL, "no such action");
     drop(p);
+
+    p = pair();
+    pthread_t thread;
+    struct task writer = {p.slave, 1, "held", 4, 0};
+    tcflow(p.slave, TCOOFF);
+    pthread_create(&thread, NULL, carry, &writer);
+    sleeps(thread);
+    check(has_nothing(p.master), "TCOOFF: a writer waits");
+    tcflow(p.slave, TCOON);
+    check(gives(p.master, "held", 4), "TCOON: it goes on");
+    pthread_join(thread, NULL);
+    equal(writer.done, 4, "to its end");
+    drop(p);
 }
 
 /* --- settings --- */
@@ -512,20 +525,13 @@ static void many(void)
 }
 
 static const struct group all[] = {
-    {"names", names},
-    {"lines", lines},
-    {"raw_bytes", raw_bytes},
-    {"both_ways", both_ways},
-    {"minimum_and_time", minimum_and_time},
-    {"settings", settings},
-    {"outside_editing", outside_editing},
-    {"ends", ends},
-    {"ends_of_waits", ends_of_waits},
-    {"packets", packets},
-    {"flow", flow},
-    {"sessions", sessions},
-    {"watched", watched},
-    {"exclusive", exclusive},
-    {"many", many},
+    {"names", names},         {"lines", lines},
+    {"words", words},         {"raw_bytes", raw_bytes},
+    {"both_ways", both_ways}, {"minimum_and_time", minimum_and_time},
+    {"settings", settings},   {"outside_editing", outside_editing},
+    {"ends", ends},           {"ends_of_waits", ends_of_waits},
+    {"packets", packets},     {"flow", flow},
+    {"sessions", sessions},   {"watched", watched},
+    {"exclusive", exclusive}, {"many", many},
 };
 #endif

@@ -259,6 +259,31 @@ static void lines(void)
     drop(p);
 }
 
+/* ^W takes a word and what is behind it. Bytes of raw mode are a line for canonical mode. */
+static void words(void)
+{
+    struct pair p = pair();
+    char got[64];
+    struct termios t;
+    tcgetattr(p.slave, &t);
+    write(p.master, "cp foo_bar2\x17", 12);
+    write(p.master, "a-b_ \x17", 6);
+    write(p.master, "c\n", 2);
+    equal(read(p.slave, got, 64), 7, "^W: a line without two words");
+    check(memcmp(got, "cp a-c\n", 7) == 0, "of letters, digits and underscores");
+    raw(p.slave, 1, 0);
+    write(p.master, "rest", 4);
+    equal(holds(p.slave, 4), 4, "bytes in raw mode");
+    tcsetattr(p.slave, TCSANOW, &t);
+    equal(events(p.slave, POLLIN, 0), POLLIN, "are a line after it");
+    write(p.master, "more\n", 5);
+    equal(holds(p.slave, 9), 9, "before what comes");
+    equal(read(p.slave, got, 64), 4, "without an end of its own");
+    equal(read(p.slave, got, 64), 5, "the next is apart");
+    check(memcmp(got, "more\n", 5) == 0, "and whole");
+    drop(p);
+}
+
 static void raw_bytes(void)
 {
     struct pair p = pair();

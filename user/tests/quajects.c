@@ -361,11 +361,17 @@ static void clocks(void)
     equal(call(clock, "after", FAR), 0, "a time far off");
     equal(call(clock, "after", MILLISECOND), 1, "is replaced");
     check(counted(gauge, 1), "it rings");
-    equal(call(clock, "after", MILLISECOND), 0, "a time soon");
-    equal(call(clock, "after", FAR), 1, "is replaced too");
+    /* Unless this thread loses the CPU for so long that the clock rings before. */
+    int replaced = 0;
+    for (int tries = 0; tries < 100 && !replaced; tries++) {
+        equal(call(clock, "after", MILLISECOND), 0, "a time soon");
+        replaced = call(clock, "after", FAR);
+    }
+    equal(replaced, 1, "is replaced too");
+    call(gauge, "take", 0);
     equal(call(clock, "cancel", 0), 1, "and cancelled");
     pause_for(0.005);
-    check(counted(gauge, 1), "neither rings");
+    check(counted(gauge, 0), "neither rings");
     equal(call(clock, "after", -1), 0, "a time that never comes");
     equal(syn_link(tap, "each", clock, "cancel"), 0, "a byte that passes cancels");
     equal(call(tap, "pass", 'x'), 'x', "it passes");

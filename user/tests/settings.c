@@ -195,6 +195,40 @@ static void niceness(void)
     syscall(SYS_ioprio_set, 1, 0, 0);
 }
 
+/* Three processes of a group and a user, of whom each in turn is the one of the least niceness. */
+static void of_many(void)
+{
+    enum { MEMBERS = 3, OWNER = 54321 };
+    static const int values[MEMBERS] = {3, 9, 7};
+    pid_t member[MEMBERS];
+    int wrong = 0;
+    for (int i = 0; i < MEMBERS; i++) {
+        member[i] = fork();
+        if (member[i] == 0) {
+            if (setpgid(0, member[0]) || setgid(OWNER) || setuid(OWNER))
+                _exit(1);
+            raise(SIGSTOP);
+            _exit(0);
+        }
+        int status = 0;
+        wrong += waitpid(member[i], &status, WUNTRACED) != member[i] || !WIFSTOPPED(status);
+    }
+    equal(wrong, 0, "three processes of one group and one user");
+    for (int best = 0; best < MEMBERS; best++) {
+        for (int i = 0; i < MEMBERS; i++)
+            setpriority(PRIO_PROCESS, member[i], values[(i - best + MEMBERS) % MEMBERS]);
+        equal(getpriority(PRIO_PGRP, member[0]), 3, "of a group's members, the least niceness is told");
+        equal(getpriority(PRIO_USER, OWNER), 3, "and of a user's processes");
+    }
+    equal(setpriority(PRIO_PGRP, member[0], 5), 0, "a group's niceness is set");
+    for (int i = 0; i < MEMBERS; i++) {
+        equal(getpriority(PRIO_PROCESS, member[i]), 5, "which each member has");
+        kill(member[i], SIGKILL);
+    }
+    for (int i = 0; i < MEMBERS; i++)
+        waitpid(member[i], 0, 0);
+}
+
 static int reaped(void)
 {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -449,8 +483,8 @@ static void traps(void)
 }
 
 static const struct group groups[] = {
-    {"affinity", affinity}, {"policies", policies}, {"niceness", niceness}, {"options", options},
-    {"names", names},       {"zones", zones},       {"traps", traps},
+    {"affinity", affinity}, {"policies", policies}, {"niceness", niceness}, {"niceness", of_many},
+    {"options", options},   {"names", names},       {"zones", zones},       {"traps", traps},
 };
 
 int main(int argc, char **argv)

@@ -412,8 +412,19 @@ static void together(void)
     fails(operate(id, 0, 1, SEM_UNDO | IPC_NOWAIT), ERANGE, "and no other");
     set(id, 0, 0);
 
-    /* The last process is told. */
+    /* An undoing of more than is left leaves zero. */
+    set(id, 1, 0);
     pid_t child = fork();
+    if (child == 0)
+        _exit(operate(id, 0, 3, SEM_UNDO) == 0 && operate(id, 1, -1, 0) == 0 ? 0 : 1);
+    equal(operate(id, 0, -2, 0), 0, "two of three that another has put there");
+    equal(operate(id, 1, 1, 0), 0, "which may end");
+    equal(status_of(child), 0, "and does");
+    equal(get(id, 0, GETVAL), 0, "three cannot be taken back from one: none is left");
+    equal(operate(id, 0, 0, IPC_NOWAIT), 0, "so it is zero");
+
+    /* The last process is told. */
+    child = fork();
     if (child == 0)
         _exit(operate(id, 1, 1, 0) == 0 ? 0 : 1);
     equal(status_of(child), 0, "another operates");
@@ -644,11 +655,64 @@ static void numbers(void)
     }
 }
 
+/* How many rows of a table have one of `count` numbers in column two, when it is read `size` bytes at a
+ * time. Counts each row that is in it twice as wrong. */
+static int rows_of(const char *path, size_t size, const int *ids, int count, int *twice)
+{
+    static char text[1 << 20];
+    int fd = open(path, O_RDONLY), found = 0;
+    size_t length = 0;
+    ssize_t got;
+    while (length + size < sizeof text && (got = read(fd, text + length, size)) > 0)
+        length += got;
+    close(fd);
+    text[length] = 0;
+    for (int i = 0; i < count; i++) {
+        int rows = 0;
+        for (char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+            int key, number;
+            rows += sscanf(line, "%d %d", &key, &number) == 2 && number == ids[i];
+        }
+        found += rows > 0;
+        *twice += rows > 1;
+    }
+    return found;
+}
+
+/* A table of many rows, which is read in small pieces, has each row once. */
+static void tables(void)
+{
+    enum { ROWS = 100 };
+    static const char *const paths[] = {"/proc/sysvipc/msg", "/proc/sysvipc/sem", "/proc/sysvipc/shm"};
+    static const size_t sizes[] = {60, 333, 4096, 65536};
+    int ids[ROWS];
+    for (int kind = 0; kind < 3; kind++) {
+        int made = 0, twice = 0, gone = 0;
+        for (; made < ROWS; made++) {
+            ids[made] = kind == 0   ? msgget(IPC_PRIVATE, 0600)
+                        : kind == 1 ? semget(IPC_PRIVATE, 1, 0600)
+                                    : shmget(IPC_PRIVATE, PAGE, 0600);
+            if (ids[made] < 0)
+                break;
+        }
+        equal(made, ROWS, "a hundred of a kind");
+        for (int i = 0; i < 4; i++)
+            equal(rows_of(paths[kind], sizes[i], ids, made, &twice), made,
+                  "each has a row, however few bytes are read at a time");
+        equal(twice, 0, "and no other");
+        for (int i = 0; i < made; i++)
+            gone += (kind == 0   ? msgctl(ids[i], IPC_RMID, NULL)
+                     : kind == 1 ? semctl(ids[i], 0, IPC_RMID)
+                                 : shmctl(ids[i], IPC_RMID, NULL)) == 0;
+        equal(gone, made, "all are removed");
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"memory", memory}, {"semaphores", semaphores}, {"together", together}, {"messages", messages},
-        {"numbers", numbers},
+        {"memory", memory},     {"semaphores", semaphores}, {"together", together},
+        {"messages", messages}, {"numbers", numbers},       {"tables", tables},
     };
     key_now = 0x5e000000 + getpid() * 16;
     run_groups(groups, sizeof groups / sizeof *groups, NULL, argc, argv);

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -502,6 +503,29 @@ static void refusals(void)
     munmap(none, 4096);
 }
 
+/* A timer whose number cannot be told is not made. A user has few signals left, so that those that stayed
+ * would be missed. */
+static void not_made(void)
+{
+    enum { LEFT = 3, TRIES = 10 };
+    struct sigevent event = {.sigev_notify = SIGEV_NONE};
+    struct rlimit old, few;
+    int ids[LEFT], efault = 0, made = 0;
+    getrlimit(RLIMIT_SIGPENDING, &old);
+    few = old;
+    few.rlim_cur = number_in("/proc/self/status", "SigQ:") + LEFT;
+    equal(setrlimit(RLIMIT_SIGPENDING, &few), 0, "few signals are left");
+    for (int i = 0; i < TRIES; i++)
+        efault += syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, 8) == -1 && errno == EFAULT;
+    equal(efault, TRIES, "a timer's number goes nowhere, again and again");
+    while (made < LEFT && syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &ids[made]) == 0)
+        made++;
+    equal(made, LEFT, "and leaves nothing: as many timers as there are signals left can be made");
+    while (made-- > 0)
+        syscall(SYS_timer_delete, ids[made]);
+    setrlimit(RLIMIT_SIGPENDING, &old);
+}
+
 int main(int argc, char **argv)
 {
     self = argv[0];
@@ -510,6 +534,7 @@ int main(int argc, char **argv)
             pause();
     numbers();
     refusals();
+    not_made();
     blocked();
     sent_by_a_thread();
     computing();

@@ -416,6 +416,10 @@ static void memory(void)
     equal(pwrite(fd, &word, 8, (off_t)&fixed), 8, "also where the program cannot");
     equal(lseek(fd, (off_t)&fixed, SEEK_SET), (off_t)&fixed, "lseek");
     equal(read(fd, &word, 8) == 8 && word == 9, 1, "read");
+    equal(lseek(fd, 0, SEEK_CUR), (off_t)&fixed + 8, "which has moved the offset");
+    equal(lseek(fd, -8, SEEK_CUR), (off_t)&fixed, "lseek from there");
+    word = 0;
+    equal(read(fd, &word, 8) == 8 && word == 9, 1, "read again");
     fails(pread(fd, &word, 8, 8), EIO, "nothing there");
     static char much[20000];
     check(pread(fd, much, sizeof much, (off_t)&shown & ~0xfff) >= 4096, "pages");

@@ -229,8 +229,7 @@ impl Task {
             true => self.saved_mask.load(Ordering::Relaxed),
             false => 0,
         };
-        self.trace.is_traced()
-            || (self.blocked() | self.awaited.load(Ordering::Relaxed) | saved) & set != 0
+        self.trace.is_traced() || (self.blocked() | saved) & set != 0
     }
 
     /// Does it sleep?

@@ -151,16 +151,18 @@ fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], thi
 }
 
 /// Whether the signal ends the process, whichever thread takes it: then this takes effect now, so no other
-/// thread makes a child before (Linux: `complete_signal`). A process with one thread makes none.
+/// thread makes a child before (Linux: `complete_signal`). A process with one thread makes none. A thread that
+/// waits for the signal without blocking it does not get it.
 fn is_fatal(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], signo: i32) -> bool {
     // A thread that writes a core ends the process itself, with all threads unchanged.
-    if threads.len() < 2
+    let waits = |task: &Arc<Task>| task.awaited.load(Relaxed) & bit(signo) != 0;
+    if (threads.len() < 2 && !threads.iter().any(waits))
         || default_action(signo) != DefaultAction::Terminate
         || super::coredump::wanted(process, signo)
     {
         return false;
     }
-    let free = |task: &Arc<Task>| (task.blocked() | task.awaited.load(Relaxed)) & bit(signo) == 0;
+    let free = |task: &Arc<Task>| task.blocked() & bit(signo) == 0;
     process.signals.actions.get().get(signo).handler == SIG_DFL
         && to.map_or_else(|| threads.iter().any(free), free)
         && !threads.iter().any(|task| task.trace.is_traced())

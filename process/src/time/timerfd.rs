@@ -163,7 +163,6 @@ impl TimerFd {
         let now = self.clock.now();
         let old = (self.left(&setting, now), setting.interval);
         self.silence(&mut setting);
-        self.state.cancelled.store(false, Ordering::SeqCst);
         self.state.counter.replace(0);
         let expires = match (value, absolute) {
             (0, _) => 0,
@@ -178,7 +177,16 @@ impl TimerFd {
             alarm: None,
         };
         self.arm(&mut setting)?;
-        Ok(old)
+        // The timer is set all the same.
+        match expires != 0 && self.has_jumped(&setting) {
+            true => Err(Errno::ECANCELED),
+            false => Ok(old),
+        }
+    }
+
+    /// Whether the clock was set since this was asked last, of one that watches it.
+    fn has_jumped(&self, setting: &Setting) -> bool {
+        setting.watches_clock && self.state.cancelled.swap(false, Ordering::SeqCst)
     }
 
     /// Time left, and interval.
@@ -242,7 +250,7 @@ impl TimerFd {
     /// Takes the number of expirations. ECANCELED when the clock has jumped.
     fn take(&self) -> Result<Option<u64>> {
         let mut setting = self.setting.lock();
-        if self.state.cancelled.swap(false, Ordering::SeqCst) {
+        if self.has_jumped(&setting) {
             self.state.counter.replace(0);
             return Err(Errno::ECANCELED);
         }

@@ -1,5 +1,6 @@
 //! The settings' arithmetic, at all values.
 
+use super::play::pointer;
 use super::settings::{Scale, Settings, counted, formats};
 use abi::errno::Errno;
 use abi::linux::{
@@ -131,6 +132,22 @@ fn frames_are_scaled_to_the_safe_side() {
         assert!(scale.to_program(scale.to_card(frames)) >= frames);
     }
     assert_eq!(counted(u64::from(u32::MAX) + 6), 5);
+}
+
+/// `GETOPTR` and `GETIPTR`.
+#[test]
+fn blocks_count_since_the_last_question() {
+    let mut settings = stereo();
+    settings.set_fragments(4 << 16 | 10).unwrap();
+    let (shape, mut blocks) = (settings.shape(1 << 16), 0);
+    let mut asked = |bytes| {
+        let told = pointer(bytes, shape, &mut blocks);
+        [told.bytes, told.blocks, told.ptr]
+    };
+    assert_eq!(asked(1023), [1023, 0, 1023]);
+    assert_eq!(asked(3 * 1024), [3 * 1024, 3, 3 * 1024]);
+    assert_eq!(asked(3 * 1024), [3 * 1024, 0, 3 * 1024]);
+    assert_eq!(asked(5 * 1024 + 8), [5 * 1024 + 8, 2, 1024 + 8]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::guest::with;
 use super::kit::Kit;
 use super::tap::Check;
 use std::time::Duration;
-use xtask::failure::{Context, Failure, HOST, Result};
+use xtask::failure::{Context, Failure, PANIC, Result};
 use xtask::machine::Status;
 
 const FORKS: u64 = 640;
@@ -45,7 +45,7 @@ fn faults(kit: &Kit, forks: u64, guest: Option<&str>) -> Result<u64> {
     words.extend(guest);
     let ran = kit.boot(&machine, &words, Vec::new(), Duration::from_secs(60))?;
     if ran.outcome.status != Status::Exit(0) {
-        return Err(Failure::new(HOST, ran.told()));
+        return Err(Failure::new(PANIC, ran.told()));
     }
     let text = std::fs::read(&notes).context(format!("cannot read {}", notes.display()))?;
     let text = String::from_utf8_lossy(&text);

@@ -129,6 +129,8 @@ fn with_card(kit: &Kit, card: Card, prefix: &str) -> Vec<Check> {
     let none = "none,id=sound,timer-period=500";
     let machine = equipped(kit, &format!("{prefix}-mic"), none, &devices);
     checks.extend(kit.tap(&machine, &["/tests/sounds-glibc", "mic"], 2 * MINUTE));
+    let machine = equipped(kit, &format!("{prefix}-mic-dsp"), none, &devices);
+    checks.extend(kit.tap(&machine, &["/tests/dsp-glibc", "microphone"], 2 * MINUTE));
     let machine = equipped(kit, &format!("{prefix}-both"), none, &devices);
     let both = "/tests/sounds-glibc ramp >/tmp/said & /tests/sounds-glibc mic; wait; ! grep '^not ok' /tmp/said";
     checks.extend(kit.tap(&machine, &["/bin/sh", "-c", both], 2 * MINUTE));

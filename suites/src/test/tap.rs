@@ -3,7 +3,7 @@
 //! *Interface*: `Check`, which holds, failed, or could not be made since the host failed; `parse` reads the
 //! Test Anything Protocol.
 
-use xtask::failure::Failure;
+use xtask::failure::{Failure, PANIC};
 
 /// One check, or several that are counted together.
 #[derive(Clone, Debug)]
@@ -43,12 +43,12 @@ impl Check {
         }
     }
 
-    /// One that could not be made: the host failed.
+    /// One that could not be made: the host failed, unless the failure is that the machine was lost.
     pub fn hindered(name: impl Into<String>, failure: Failure) -> Self {
         Self {
             name: name.into(),
             good: false,
-            hindered: true,
+            hindered: failure.status != PANIC,
             detail: failure.message,
             count: 1,
         }

@@ -104,6 +104,23 @@ mod tests {
         assert_eq!(mixed(0, KEPT[0], 0), 0);
     }
 
+    /// A minute in which no CPU takes a sample; the first average falls to a third, and on.
+    #[test]
+    fn idle_time_lowers_the_averages() {
+        let mut moment = NEXT_NS.load(Ordering::Relaxed);
+        for _ in 0..200 {
+            look(moment, || 4);
+            moment += EVERY_NS;
+        }
+        let averages = || AVERAGES.each_ref().map(|a| a.load(Ordering::Relaxed));
+        let before = averages();
+        look(moment + 11 * EVERY_NS, || 0);
+        for ((after, before), left) in averages().iter().zip(before).zip([37, 82, 94]) {
+            let is_left = after * 100 / before;
+            assert!(is_left.abs_diff(left) <= 2, "{is_left} of {left}");
+        }
+    }
+
     #[test]
     fn a_load_that_stays_is_reached() {
         for kept in KEPT {

@@ -205,6 +205,14 @@ fn do_rename(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> 
         // Its `..` changes.
         node.inode.permits(&caller.cred, perm::WRITE)?;
     }
+    if moves
+        && flags & RENAME_EXCHANGE != 0
+        && let Some(there) = &new.place
+        && there.inode.attr().kind() == FileKind::Directory
+    {
+        // And so does its.
+        there.inode.permits(&caller.cred, perm::WRITE)?;
+    }
     let other = new.place;
     if node.is_mount_root() || other.as_ref().is_some_and(|p| p.is_mount_root()) {
         return Err(Errno::EBUSY);

@@ -53,6 +53,13 @@ fn a_line_is_edited_before_it_is_read() {
 }
 
 #[test]
+fn letters_digits_and_underscores_are_one_word_to_erase() {
+    let t = sane();
+    let (mut editor, _) = typed(&t, b"cp foo_bar2\x17a-b_ \x17c\n");
+    assert_eq!(line(&mut editor, &t).unwrap(), b"cp a-c\n");
+}
+
+#[test]
 fn nothing_is_readable_before_the_line_ends() {
     let t = sane();
     let (mut editor, _) = typed(&t, b"abc");
@@ -214,9 +221,13 @@ fn a_change_of_mode_loses_nothing() {
     let (mut editor, _) = typed(&canonical, b"half");
     editor.settings_changed(&canonical, &raw);
     assert_eq!(line(&mut editor, &raw).unwrap(), b"half");
-    let (mut editor, _) = typed(&raw, b"rest");
+    let (mut editor, mut screen) = typed(&raw, b"rest");
     editor.settings_changed(&raw, &canonical);
+    for &key in b"more\n" {
+        editor.put(&canonical, key, &mut screen);
+    }
     assert_eq!(line(&mut editor, &canonical).unwrap(), b"rest");
+    assert_eq!(line(&mut editor, &canonical).unwrap(), b"more\n");
 }
 
 #[test]

@@ -145,6 +145,22 @@ fn a_stream_of_random_filters_changes_what_its_twin_changes() {
     }
 }
 
+/// The algorithm's sum of the bytes begins with one and is 65,521 here, which is nothing.
+#[test]
+fn a_checksum_that_reaches_its_base_begins_again() {
+    codegen::host::link();
+    let sum = create::<Checksum>(()).unwrap();
+    assert_eq!(sum.value(), 1);
+    let (mut bytes, mut sums) = (1, 0);
+    for byte in [255; 256].into_iter().chain([240, 7]) {
+        assert_eq!(sum.pass(byte), byte);
+        bytes = (bytes + u64::from(byte)) % 65_521;
+        sums = (sums + bytes) % 65_521;
+        assert_eq!(sum.value(), sums << 16 | bytes);
+    }
+    assert_eq!(bytes, 7);
+}
+
 fn queue() -> Ref<ByteQueue> {
     create(Spec {
         producers: Parties::One,

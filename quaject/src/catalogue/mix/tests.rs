@@ -139,6 +139,22 @@ fn a_voice_that_runs_dry_leaves_the_others_alone_and_begins_again() {
     assert_eq!(short.dry(), 1);
 }
 
+/// Of a short sound no more comes: it begins at once, and its end is no lack. The next one waits again.
+#[test]
+fn a_short_sound_that_has_ended_is_heard() {
+    let short = voice(1024, 8, Voice::FULL);
+    let mixer = create::<Mixer>(()).unwrap();
+    mixer.set(Arc::from([short.clone()])).unwrap();
+    short.channel().queue().write(&[4, 0, 4, 0].repeat(3));
+    assert_eq!(mixed(&mixer, 4), [[0; 2]; 4]);
+    short.end(true);
+    assert_eq!(mixed(&mixer, 4), [[4; 2], [4; 2], [4; 2], [0; 2]]);
+    assert_eq!((short.dry(), short.plays()), (0, false));
+    short.begin_again();
+    short.channel().queue().write(&[4, 0, 4, 0].repeat(3));
+    assert_eq!(mixed(&mixer, 4), [[0; 2]; 4]);
+}
+
 extern "sysv64" fn fill(count: usize, bytes: *mut u8, len: usize) -> usize {
     for at in 0..count.min(len) {
         // SAFETY: so many bytes are to be filled.
