@@ -151,8 +151,8 @@ fn dropped(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], thi
 }
 
 /// Whether the signal ends the process, whichever thread takes it: then this takes effect now, so no other
-/// thread makes a child before (Linux: `complete_signal`). A process with one thread makes none. A thread that
-/// waits for the signal without blocking it does not get it.
+/// thread makes a child before (Linux: `complete_signal`). A process with one thread makes none. A thread
+/// that waits for the signal without blocking it does not get it.
 fn is_fatal(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], signo: i32) -> bool {
     // A thread that writes a core ends the process itself, with all threads unchanged.
     let waits = |task: &Arc<Task>| task.awaited.load(Relaxed) & bit(signo) != 0;
