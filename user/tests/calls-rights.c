@@ -125,6 +125,11 @@ static void closed(void)
     unlink("closed/f"), rmdir("closed/sub"), rmdir("closed"), rmdir("own");
 }
 
+static long exchange(const char *one, const char *other)
+{
+    return syscall(SYS_renameat2, AT_FDCWD, one, AT_FDCWD, other, 2 /* RENAME_EXCHANGE */);
+}
+
 /* A directory that goes to another one has another `..`: that is a write to it. */
 static void moved(void)
 {
@@ -137,9 +142,9 @@ static void moved(void)
     equal(rename("from/d", "from/e"), 0, "another's directory gets another name");
     fails(rename("from/e", "to/d"), EACCES, "and no other place, though both of these may be written");
     equal(rename("from/f", "to/f"), 0, "as another's file does");
-    fails(renameat2(AT_FDCWD, "to/f", AT_FDCWD, "from/e", RENAME_EXCHANGE), EACCES,
+    fails(exchange("to/f", "from/e"), EACCES,
           "nor does it go in exchange for a file");
-    fails(renameat2(AT_FDCWD, "from/e", AT_FDCWD, "to/f", RENAME_EXCHANGE), EACCES,
+    fails(exchange("from/e", "to/f"), EACCES,
           "whichever is named first");
     equal(rename("from/mine", "to/mine"), 0, "and one's own directory");
     chmod("to/mine", 0555);

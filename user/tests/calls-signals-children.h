@@ -283,6 +283,7 @@ static int waiter(const int *blocked, int ignored, int threads)
         for (; *blocked; blocked++)
             sigaddset(&held, *blocked);
         sigprocmask(SIG_SETMASK, &held, 0);
+        signal(SIGUSR1, SIG_DFL), signal(SIGUSR2, SIG_DFL);
         if (ignored)
             signal(ignored, SIG_IGN);
         pthread_t other;

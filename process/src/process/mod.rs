@@ -389,11 +389,16 @@ impl Process {
         if !first {
             return Err(status);
         }
+        self.end_threads();
+        Ok(status)
+    }
+
+    /// The status with which the process ends is decided: all threads are told.
+    pub(crate) fn end_threads(&self) {
         // Bound: **linear**: the threads of one process; nothing sleeps inside.
         for task in self.threads.lock().iter() {
             task.attend();
             task.thread.release();
         }
-        Ok(status)
     }
 }

@@ -105,12 +105,17 @@ pub(crate) fn queue(
                 wake(to, &threads, this);
                 let can_end =
                     !process.signals.is_stopping() && matches!(origin, SignalOrigin::Sent);
-                fatal = can_end && is_fatal(process, to, &threads, signo);
+                // A thread that waits for the signal may go on at once: then the status is decided.
+                fatal = can_end && is_fatal(process, to, &threads, signo) && {
+                    let status = status_signaled(signo);
+                    process.signals.decide_end(&mut state, status).1
+                };
             }
         }
     }
     if fatal {
-        process.end(status_signaled(signo));
+        process.signals.continued.wake_all();
+        process.end_threads();
     }
     if queued == SendOutcome::Waits {
         process.signals.arrived();

@@ -212,14 +212,20 @@ impl ProcessSignals {
 
     /// Decides the status, if that has not been done; returns it, and whether this call decided.
     pub(crate) fn begin_end(&self, status: i32) -> (i32, bool) {
-        let mut state = self.state.lock();
+        let (decided, first) = self.decide_end(&mut self.state.lock(), status);
+        if first {
+            self.continued.wake_all();
+        }
+        (decided, first)
+    }
+
+    /// The same for the holder of the state, who wakes those that wait to be continued.
+    pub(crate) fn decide_end(&self, state: &mut State, status: i32) -> (i32, bool) {
         if let Some(decided) = state.ending {
             return (decided, false);
         }
         state.ending = Some(status);
         self.ending.store(true, Ordering::Release);
-        drop(state);
-        self.continued.wake_all();
         (status, true)
     }
 
