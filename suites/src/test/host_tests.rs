@@ -169,7 +169,7 @@ fn hardened(long: bool) -> Result<Vec<Check>> {
         let mut command = Command::new(program);
         command.current_dir(folder).env("HARDENING", "all");
         if !long {
-            // What happens between two instructions is the same, and takes most of the time.
+            // Stops between two instructions are the same, and take most of the time.
             command.args(["--skip", "races::"]);
         }
         checks.extend(run("hardened", &mut command)?);

@@ -1,7 +1,7 @@
 //! The order in which a test run does its parts: the host's and the guests' side by side.
 //!
-//! *Interface*: [`run`] does all that is wanted, with a worker for each processor and one more; [`Totals`] has
-//! the result.
+//! *Interface*: [`run`] does all that is wanted, with a worker for each processor and one more; [`Totals`]
+//! has the result.
 //! The first worker begins with the host's part (checks, host tests, models, Miri), the others with guest
 //! tests, so one compiles while another's guests run. A worker that has done its own part helps with the
 //! other.
