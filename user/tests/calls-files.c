@@ -366,16 +366,26 @@ static void interrupted_opens(void)
     unlink("named");
     check(mkfifo("named", 0600) == 0, "a named pipe");
     sigaction(SIGALRM, &action, &old);
-    setitimer(ITIMER_REAL, &often, 0);
-    fails(open("named", O_RDONLY), EINTR, "a reader is interrupted");
-    setitimer(ITIMER_REAL, &never, 0);
-    fails(open("named", O_WRONLY | O_NONBLOCK), ENXIO, "and nobody reads then");
-    setitimer(ITIMER_REAL, &often, 0);
-    fails(open("named", O_WRONLY), EINTR, "a writer is interrupted");
-    setitimer(ITIMER_REAL, &never, 0);
+    signal(SIGPIPE, SIG_IGN);
     int reader = open("named", O_RDONLY | O_NONBLOCK);
-    equal(read(reader, &c, 1), 0, "and nobody writes then");
+    setitimer(ITIMER_REAL, &often, 0);
+    fails(open("named", O_RDONLY), EINTR, "a second reader is interrupted");
+    setitimer(ITIMER_REAL, &never, 0);
+    int writer = open("named", O_WRONLY | O_NONBLOCK);
+    equal(write(writer, "w", 1), 1, "the first is there");
     close(reader);
+    fails(write(writer, "w", 1), EPIPE, "nobody reads when it has gone");
+    setitimer(ITIMER_REAL, &often, 0);
+    fails(open("named", O_WRONLY), EINTR, "a second writer is interrupted");
+    setitimer(ITIMER_REAL, &never, 0);
+    reader = open("named", O_RDONLY | O_NONBLOCK);
+    while (read(reader, &c, 1) > 0)
+        ;
+    fails(read(reader, &c, 1), EAGAIN, "the first is there");
+    close(writer);
+    equal(read(reader, &c, 1), 0, "nobody writes when it has gone");
+    close(reader);
+    signal(SIGPIPE, SIG_DFL);
     sigaction(SIGALRM, &old, 0);
     unlink("named");
 }

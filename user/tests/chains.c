@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -99,6 +100,9 @@ int main(int argc, char **argv)
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), queue = (int)syn_make("Queue", 64);
     struct itimerspec soon = {{0, 1000000}, {0, 1000000}};
     uint64_t ticks;
+    /* As the command line of the kernel says. */
+    struct winsize size = {0};
+    must(ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_row == 25 && size.ws_col == 80, "size");
     must(pipe(ends) == 0 && file >= 0 && null >= 0 && timer >= 0 && queue >= 0, "descriptors");
     must(timerfd_settime(timer, 0, &soon, 0) == 0, "timer");
     printf("type\n");

@@ -216,6 +216,10 @@ static void flags(void)
     changes_its_mind(counter, "O_NONBLOCK that comes later");
     changes_its_mind(timer, "that of a timer");
     close(counter), close(timer);
+    counter = eventfd(0, EFD_NONBLOCK), timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    changes_its_mind(counter, "O_NONBLOCK from the beginning");
+    changes_its_mind(timer, "that of a timer");
+    close(counter), close(timer);
 }
 
 static void *emptier(void *unused)
