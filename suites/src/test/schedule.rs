@@ -1,7 +1,6 @@
 //! The order in which a test run does its parts: the host's and the guests' side by side.
 //!
-//! *Interface*: [`run`] does all that is wanted, with a worker for each processor and one more; [`Totals`]
-//! has the result.
+//! *Interface*: [`run`] does all that is wanted, with a worker for each processor; [`Totals`] has the result.
 //! The first worker begins with the host's part (checks, host tests, models, Miri), the others with guest
 //! tests, so one compiles while another's guests run. A worker that has done its own part helps with the
 //! other.
@@ -19,9 +18,6 @@ use xtask::kernel::Profile;
 /// The most tests at a time: more would have too little of a machine's memory.
 const MOST: usize = 4;
 
-/// More workers than processors: while one test waits for something, others run.
-const MORE: usize = 1;
-
 /// Does what is wanted; gives the totals.
 pub fn run(wishes: &Wishes, kernels: &Kernels) -> Totals {
     let host = Mutex::new(host_tests::parts(wishes));
@@ -29,7 +25,7 @@ pub fn run(wishes: &Wishes, kernels: &Kernels) -> Totals {
     let totals = Mutex::new(Totals::default());
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        for worker in 0..(workers + MORE).min(MOST) {
+        for worker in 0..workers.min(MOST) {
             let (host, guests, totals) = (&host, &guests, &totals);
             scope.spawn(move || {
                 let part = || pop(host).map(|part| in_host(part, totals));
