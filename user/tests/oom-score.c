@@ -37,6 +37,20 @@ static void adjust(int thousandths)
     close(fd);
 }
 
+/* Numbers that are no adjustment are refused and change nothing. */
+static void limits(void)
+{
+    static const char *const beyond[] = {"1001", "-1001", "2147483647", "-2147483648", "x"};
+    char text[16] = "";
+    int fd = open("/proc/self/oom_score_adj", O_RDWR);
+    check(write(fd, "7", 1) == 1, "seven is taken");
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++)
+        fails(pwrite(fd, beyond[i], strlen(beyond[i]), 0), EINVAL, beyond[i]);
+    check(pread(fd, text, sizeof text - 1, 0) > 0 && strcmp(text, "7\n") == 0, "it is seven still");
+    check(pwrite(fd, "0", 1, 0) == 1, "back to none");
+    close(fd);
+}
+
 static char *room(long bytes)
 {
     char *at = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -151,7 +165,7 @@ int main(int argc, char **argv)
 {
     static const struct group groups[] = {
         {"scores", scores}, {"weights", weights}, {"first", first},
-        {"last", last},     {"part", part},       {"alone", alone},
+        {"last", last},     {"part", part},       {"alone", alone}, {"limits", limits},
     };
     run_groups(GROUPS(groups), 0, argc, argv);
     return done();
