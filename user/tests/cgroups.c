@@ -262,6 +262,8 @@ static void controls(void)
     fails(put(at("cgroup.subtree_control"), "cpu"), EINVAL, "neither given nor taken");
     fails(put(at("t/u/cgroup.subtree_control"), "+cpu"), ENOENT, "one that the group has not got");
     check(access(at("t/u/cpu.weight"), F_OK) != 0, "without a controller there is no weight");
+    equal(put(at("cgroup.subtree_control"), "+cpu -cpu"), 0, "given and taken in one line");
+    check(!strstr(text_of(at("cgroup.subtree_control")), "cpu"), "it is taken");
     equal(put(at("cgroup.subtree_control"), "+cpu +pids"), 0, "controllers are given");
     check(strstr(text_of(at("cgroup.subtree_control")), "cpu") &&
               strstr(text_of(at("t/cgroup.controllers")), "cpu"),
