@@ -14,6 +14,7 @@ pub mod image;
 pub mod kernel;
 pub mod machine;
 mod options;
+pub mod processor_time;
 mod program;
 pub mod rootfs;
 pub mod run;

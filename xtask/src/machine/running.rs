@@ -8,7 +8,7 @@
 
 use super::{CHANNELS, Log, MONITOR, Machine};
 use crate::failure::{Context, Failure, HOST, Result};
-use crate::host;
+use crate::{host, processor_time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -84,18 +84,12 @@ pub struct Handle {
 impl Handle {
     /// Processor time that QEMU has used so far, seconds; 0 once it has ended.
     pub fn processor_seconds(&self) -> f64 {
-        let stat = format!("/proc/{}/stat", self.process);
-        used(&std::fs::read_to_string(stat).unwrap_or_default())
+        processor_time::used(self.process)
     }
 
     /// The same with the time for which its threads waited for a processor of the host, seconds.
     pub fn wanted_seconds(&self) -> f64 {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.process));
-        let each = tasks.into_iter().flatten().flatten().map(|task| {
-            let text = std::fs::read_to_string(task.path().join("schedstat"));
-            wanted(&text.unwrap_or_default())
-        });
-        each.sum()
+        processor_time::wanted(self.process)
     }
 
     /// Ends the machine; it counts as killed by this signal.
@@ -530,24 +524,6 @@ fn watch(child: &Child, events: Sender<Event>) {
     });
 }
 
-/// The processor time in a line of `/proc/PID/stat`, seconds.
-fn used(line: &str) -> f64 {
-    // Fields 14 and 15, in hundredths; the name before may hold blanks.
-    let after_name = line.rsplit(')').next().unwrap_or_default();
-    let fields = after_name.split_whitespace().skip(11).take(2);
-    let ticks: f64 = fields.filter_map(|word| word.parse::<f64>().ok()).sum();
-    ticks / 100.0
-}
-
-/// The times, by a line of `schedstat`, that a thread ran and waited to run, seconds.
-fn wanted(line: &str) -> f64 {
-    let nanoseconds = line.split_whitespace().take(2);
-    let sum: f64 = nanoseconds
-        .filter_map(|word| word.parse::<f64>().ok())
-        .sum();
-    sum / 1e9
-}
-
 fn one_line(text: &str) -> String {
     text.lines().last().unwrap_or("no reason given").to_owned()
 }
@@ -579,19 +555,5 @@ impl Write for Kept {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processor_time_of_a_process() {
-        let line = "42 (a) b) S 1 42 42 0 -1 4194560 9 0 0 0 150 25 7 7 20 0 5 0 100";
-        assert_eq!(used(line), 1.75);
-        assert_eq!(used(""), 0.0);
-        assert_eq!(wanted("1500000000 500000000 12\n"), 2.0);
-        assert_eq!(wanted(""), 0.0);
     }
 }

@@ -5,6 +5,7 @@
 
 use super::super::models::models_of;
 use super::on_host::{Kind, parts};
+use super::room_source::{lines_of_code, names_a_test};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
@@ -185,7 +186,10 @@ pub fn faults(mutants: &[Mutant], suites: &[&str]) -> Vec<String> {
         let known = |suite: &&String| {
             let exists = |room: &str| host::project().join(room).join("Cargo.toml").exists();
             match Kind::of(suite) {
-                Some((Kind::Host, tests)) => exists(parts(tests).0),
+                Some((Kind::Host, tests)) => {
+                    let (room, part) = parts(tests);
+                    exists(room) && (part.is_empty() || names_a_test(room, part))
+                }
                 Some((Kind::Models, tests)) => models_of(parts(tests).0).is_some(),
                 None => suites.contains(&parts(suite).0),
             }
@@ -267,35 +271,11 @@ fn rooms() -> Vec<String> {
     rooms
 }
 
-/// Lines of code in `text`: neither blank nor a comment, nor behind the start of its tests.
-fn lines(text: &str) -> usize {
-    let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or(text);
-    let lines = code.lines().map(str::trim);
-    lines
-        .filter(|line| !line.is_empty() && !line.starts_with("//"))
-        .count()
-}
-
-/// Lines of code below `folder`, but for files of tests.
-fn lines_below(folder: &Path) -> usize {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let count = |path: std::path::PathBuf| {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        match path.extension() {
-            _ if name == "tests" || name.ends_with("_tests") || name.ends_with("model") => 0,
-            _ if path.is_dir() => lines_below(&path),
-            Some(end) if end == "rs" => lines(&std::fs::read_to_string(&path).unwrap_or_default()),
-            _ => 0,
-        }
-    };
-    entries.map(|entry| count(entry.path())).sum()
-}
-
 /// The rooms with fewer mutants than their share.
 pub fn shares(mutants: &[Mutant]) -> Vec<String> {
     let mut faults = Vec::new();
     for room in rooms() {
-        let lines = lines_below(&host::project().join(&room).join("src"));
+        let lines = lines_of_code(&room);
         let share = (lines / LINES).max(LEAST);
         let has = mutants.iter().filter(|mutant| mutant.is_in(&room)).count();
         if has < share {
@@ -345,11 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_code_are_counted() {
-        assert_eq!(
-            lines("//! x\n\nfn f() {\n    // y\n}\n\n#[cfg(test)]\nmod tests {\n}\n"),
-            2
-        );
+    fn the_slice_is_a_list_of_names() {
         assert_eq!(names("# a\nb\n\n c\n"), ["b", "c"]);
     }
 

@@ -7,6 +7,7 @@
 mod copy;
 mod list;
 mod on_host;
+mod room_source;
 
 use super::{Check, Kit, TESTS};
 use copy::Copy;

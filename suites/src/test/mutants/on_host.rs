@@ -1,7 +1,8 @@
 //! The tests of a room on the host, or its models, one program after the other until the first test fails.
 //!
 //! *Interface*: [`HostTests::run`]; [`Kind::of`] reads the name of a suite. [`HostTests::expect`] names rooms
-//! that will be asked: they are built together. A run without a mutant tells how long each program takes.
+//! that will be asked: they are built together. A run without a mutant tells how much processor time each
+//! program takes.
 
 use super::super::host_tests::test_program;
 use super::super::models::{LOOM, models_of};
@@ -11,24 +12,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use xtask::failure::{Context, Failure, HOST, Result};
+use xtask::processor_time;
 
-/// Time for a program of tests with no mutant.
-const LIMIT: Duration = Duration::from_secs(300);
-/// Time for one with a mutant, at least, and how much longer than without.
-const LEAST: Duration = Duration::from_secs(20);
-const LONGER: u32 = 5;
-/// The status of `timeout` when the time is over.
-const LATE: i32 = 124;
+/// Processor time for a program of tests with no mutant, seconds.
+const LIMIT: f64 = 300.0;
+/// Processor time for one with a mutant, at least, seconds, and how much longer than without.
+const LEAST: f64 = 20.0;
+const LONGER: f64 = 5.0;
+/// A program that has wanted no processor for so long waits for something that does not come.
+const STANDS: Duration = Duration::from_secs(20);
+/// Less processor time than this, seconds, is none.
+const NOTHING: f64 = 0.05;
+/// From look to look at a running program.
+const STEP: Duration = Duration::from_millis(250);
 
 /// One program of tests.
 struct Program {
     path: PathBuf,
     directory: PathBuf,
-    /// How long it took without a mutant.
-    took: Mutex<Option<Duration>>,
+    /// Processor time that it took without a mutant, seconds.
+    took: Mutex<Option<f64>>,
 }
 
 /// The two kinds of programs that run on the host.
@@ -80,7 +87,7 @@ impl HostTests {
     /// none; the first that failed.
     ///
     /// # Errors
-    /// The host could not do it, or the tests do not compile: that says nothing.
+    /// The host could not do it, or the tests do not compile, or none has such a name: that says nothing.
     pub fn run(&self, copy: &Copy, kind: Kind, tests: &str, number: usize) -> Result<Seen> {
         let (room, part) = parts(tests);
         let programs = self.programs(copy, kind, room)?;
@@ -90,12 +97,20 @@ impl HostTests {
         }
         // Of an earlier suite.
         let _ = std::fs::remove_file(&note);
-        let mut failed = None;
+        let (mut failed, mut began) = (None, 0);
         for program in &*programs {
-            failed = program.run(kind, part, number, &note)?;
+            let end = program.run(kind, part, number, &note)?;
+            began += end.began;
+            failed = end.failed;
             if failed.is_some() {
                 break;
             }
+        }
+        if began == 0 && failed.is_none() {
+            return Err(Failure::new(
+                HOST,
+                format!("{tests}: no test has this name"),
+            ));
         }
         let reached = note.exists();
         Ok(Seen { failed, reached })
@@ -192,18 +207,24 @@ fn program(line: &str) -> Option<(bool, Program)> {
     Some((message["target"]["kind"][0] != "test", program))
 }
 
+/// How a program of tests ended.
+struct Ended {
+    /// Its tests that began.
+    began: usize,
+    /// The first test that failed or did not end.
+    failed: Option<String>,
+}
+
 impl Program {
-    /// The first test that fails or does not end. A model that does not end says nothing: with a weaker order
-    /// there is more to try.
-    fn run(&self, kind: Kind, part: &str, number: usize, note: &Path) -> Result<Option<String>> {
+    /// Runs its tests with `part` in their names until one fails. A model that does not end says nothing:
+    /// with a weaker order there is more to try.
+    fn run(&self, kind: Kind, part: &str, number: usize, note: &Path) -> Result<Ended> {
         let took = *self.took.lock().expect("no panic while held");
         let limit = match took {
             Some(took) if number != 0 => LEAST.max(LONGER * took),
             _ => LIMIT,
         };
-        let start = Instant::now();
-        let mut command = Command::new("timeout");
-        command.arg(limit.as_secs().to_string()).arg(&self.path);
+        let mut command = Command::new(&self.path);
         // One after the other, and told before it begins: so one that does not end has a name.
         command.args(["--test-threads", "1", part]);
         let mut child = command
@@ -216,13 +237,18 @@ impl Program {
             .spawn()
             .context(self.path.display())?;
         let output = BufReader::new(child.stdout.take().expect("it was piped"));
-        let (mut last, mut failed) = (String::new(), None);
+        // Its number is its own until `wait`.
+        let process = Pid::from_child(&child);
+        let (over, ends) = channel();
+        let watch = std::thread::spawn(move || watch(process, limit, &ends));
+        let (mut last, mut failed, mut began) = (String::new(), None, 0);
         for line in output.split(b'\n').map_while(std::result::Result::ok) {
             let line = String::from_utf8_lossy(&line).into_owned();
             let Some(test) = line.strip_prefix("test ") else {
                 continue;
             };
             if let Some((name, end)) = test.split_once(" ... ") {
+                began += 1;
                 last = name.to_owned();
                 if end.ends_with("FAILED") {
                     failed = Some(last.clone());
@@ -230,20 +256,54 @@ impl Program {
                 }
             }
         }
+        // The watch may have ended it and be gone.
+        let _ = over.send(());
+        let watched = watch.join();
+        let seen = watched.map_err(|_| Failure::new(HOST, "the watch of a test failed"))?;
         if failed.is_some() {
-            // `timeout` passes it on; both may have ended by themselves meanwhile.
-            let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+            // It may have ended by itself meanwhile.
+            let _ = kill_process(process, Signal::TERM);
         }
         let status = child.wait().context(self.path.display())?;
-        let is_late = status.code() == Some(LATE);
-        if failed.is_none() && !status.success() && !(is_late && kind == Kind::Models) {
+        if failed.is_none() && !status.success() && !(seen.is_late && kind == Kind::Models) {
             failed = Some(format!("{last}: {status}"));
         }
         if number == 0 {
             let mut took = self.took.lock().expect("no panic while held");
-            *took = Some(start.elapsed().max(took.unwrap_or_default()));
+            *took = Some(seen.used.max(took.unwrap_or_default()));
         }
-        Ok(failed)
+        Ok(Ended { began, failed })
+    }
+}
+
+/// What was seen of a program that ran.
+struct Watched {
+    /// Its processor time at the last look, seconds.
+    used: f64,
+    /// It was ended.
+    is_late: bool,
+}
+
+/// Ends `process` when it has used `limit` seconds of processor time, or wants none any more; until `over`.
+fn watch(process: Pid, limit: f64, over: &Receiver<()>) -> Watched {
+    let number = process.as_raw_nonzero().get().unsigned_abs();
+    let (mut ran, mut since) = (0.0_f64, Instant::now());
+    let mut used = 0.0;
+    loop {
+        let is_over = over.recv_timeout(STEP) != Err(RecvTimeoutError::Timeout);
+        used = processor_time::used(number).max(used);
+        let wanted = processor_time::wanted(number);
+        if (wanted - ran).abs() > NOTHING {
+            (ran, since) = (wanted, Instant::now());
+        }
+        let is_late = !is_over && (used > limit || since.elapsed() > STANDS);
+        if is_late {
+            // It may have ended by itself meanwhile.
+            let _ = kill_process(process, Signal::TERM);
+        }
+        if is_over || is_late {
+            return Watched { used, is_late };
+        }
     }
 }
 
