@@ -5,9 +5,9 @@
 //! and returns the old, [`ArcSwap::replace`] does so if the value is still the expected one;
 //! [`ArcSwap::peek`], [`ArcSwap::beside`] and [`ArcSwap::is`] read without counting.
 //!
-//! One word holds the value. Readers have interrupts off between loading the word and counting, and the count
-//! that the word had is given up a grace period after it was exchanged (`sync::epoch`), so a reader still
-//! finds it alive.
+//! One word holds the value. Readers have interrupts off between loading the word and counting, or as long as
+//! they read ([`IrqsOff`]), and the count that the word had is given up a grace period after it was exchanged
+//! (`sync::epoch`), so a reader still finds it alive.
 //!
 //! Progress: reading is wait-free, exchanging lock-free.
 //! Source: Massalin and Pu 1991, section 3.2 (publish by one word); reclamation as everywhere here.
@@ -18,7 +18,7 @@ use alloc::sync::Arc;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicPtr, Ordering};
-use machine::cpu::{irq_restore, irq_save};
+use machine::irqs_off::{IrqsOff, irqs_off};
 use sync::epoch;
 
 /// One `Arc` in a word.
@@ -38,23 +38,19 @@ impl<T> ArcSwap<T> {
     #[inline]
     pub fn get(&self) -> Arc<T> {
         // Bound: one load and one addition; the comparison of two identities.
-        let state = irq_save();
-        // SAFETY: interrupts are off; the word holds a count, so another may be taken from it.
-        let value = unsafe {
-            let value = core::ptr::from_ref(self.peek());
-            Arc::increment_strong_count(value);
-            Arc::from_raw(value)
-        };
-        irq_restore(state);
-        value
+        irqs_off(|off| {
+            let value = core::ptr::from_ref(self.peek(off));
+            // SAFETY: interrupts are off; the word holds a count, so another may be taken from it.
+            unsafe {
+                Arc::increment_strong_count(value);
+                Arc::from_raw(value)
+            }
+        })
     }
 
     /// The present value, without counting.
-    ///
-    /// # Safety
-    /// Interrupts are off for as long as the reference is used.
     #[inline]
-    pub unsafe fn peek(&self) -> &T {
+    pub fn peek<'a>(&'a self, _off: &'a IrqsOff) -> &'a T {
         // SAFETY: the word came from `Arc::into_raw`, and its count is given up only a grace period after an
         // exchange, which does not end here while interrupts are off.
         unsafe { &*self.0.load(Ordering::Acquire) }
@@ -84,11 +80,7 @@ impl<T> ArcSwap<T> {
     /// Calls `look` with the present value and that of `other`, interrupts off: it is short.
     #[inline]
     pub fn beside<U, R>(&self, other: &ArcSwap<U>, look: impl FnOnce(&T, &U) -> R) -> R {
-        let state = irq_save();
-        // SAFETY: interrupts are off while `look` has them.
-        let result = unsafe { look(self.peek(), other.peek()) };
-        irq_restore(state);
-        result
+        irqs_off(|off| look(self.peek(off), other.peek(off)))
     }
 
     /// Exchanges the value and returns the old. Thread context.

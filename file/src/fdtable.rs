@@ -43,7 +43,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
-use machine::cpu::{irq_restore, irq_save};
+use machine::irqs_off::{IrqsOff, irqs_off};
 use sync::{CachedWord, Monitor, epoch};
 
 use crate::fs::file::{OpenFile, Sharing};
@@ -78,18 +78,6 @@ pub struct FdTable {
     plugged: usize,
     /// Taken by a thread that makes the table larger; its user is charged.
     growth: Monitor<TableCharge>,
-}
-
-/// Accesses a few words with interrupts off: no object that was seen in a table with several users is freed
-/// meanwhile, and a thread that was alone stays alone.
-#[inline(always)]
-fn briefly<R>(step: impl FnOnce() -> R) -> R {
-    // Bound: a count taken from a slot; or an exchange of one, and its three words of code, computed at most
-    // twice (and for the old arrays too while a table grows).
-    let state = irq_save();
-    let result = step();
-    irq_restore(state);
-    result
 }
 
 /// The slot's word for `of`, whose count it takes.
@@ -131,10 +119,11 @@ impl FdTable {
         Ok(files)
     }
 
-    /// The arrays, which stay while interrupts are off.
+    /// The arrays.
     #[inline(always)]
-    fn arrays(&self) -> &Kpt {
-        // SAFETY: there are always some; those that are replaced are freed a grace period later.
+    fn arrays<'a>(&'a self, _off: &'a IrqsOff) -> &'a Kpt {
+        // SAFETY: there are always some; those that are replaced are freed a grace period later, which does
+        // not end while interrupts are off.
         unsafe { &*self.kpt.load(Ordering::Acquire) }
     }
 
@@ -147,7 +136,10 @@ impl FdTable {
         place: &FdSlot,
         step: impl FnOnce(&AtomicUsize) -> R,
     ) -> (R, bool) {
-        let (result, alone) = briefly(|| (step(place.slot), self.plug(fd, place)));
+        // A thread that was alone stays alone meanwhile.
+        // Bound: a count taken from a slot; or an exchange of one, and its three words of code, computed at
+        // most twice (and for the old arrays too while a table grows).
+        let (result, alone) = irqs_off(|off| (step(place.slot), self.plug(fd, place, off)));
         if !alone && place.note() {
             self.slots.freed(fd);
         }
@@ -155,43 +147,43 @@ impl FdTable {
     }
 
     /// Plugs the code for the file in the slot of `fd` and its sharing; also sets the bit in the map if the
-    /// thread is alone, which is returned. Interrupts are off.
+    /// thread is alone, which is returned.
     #[inline]
-    fn plug(&self, fd: usize, place: &FdSlot) -> bool {
+    fn plug(&self, fd: usize, place: &FdSlot, off: &IrqsOff) -> bool {
         let alone = self.users.is_sole();
         if alone {
-            let file = place.file();
+            let file = place.file(off);
             place.set(file.is_some());
             if file.is_none() {
                 self.slots.freed_alone(fd);
             } else {
                 self.slots.note_fresh(fd);
             }
-            let arrays = self.arrays();
+            let arrays = self.arrays(off);
             // Growing may have ended halfway, for want of memory: more slots than code.
             if fd < arrays.len() {
                 arrays.set(fd, code_of(file, false));
             }
         } else {
-            self.plug_beside_others(fd, place);
+            self.plug_beside_others(fd, place, off);
         }
         alone
     }
 
     /// The code, where others may be doing the same.
     #[cold]
-    fn plug_beside_others(&self, fd: usize, place: &FdSlot) {
+    fn plug_beside_others(&self, fd: usize, place: &FdSlot, off: &IrqsOff) {
         if !self.threaded() {
             self.slots.note_fresh_beside(fd);
         }
         // Before this the change, and behind it the look at which arrays there are.
         fence(Ordering::SeqCst);
-        let mut arrays = Some(self.arrays());
+        let mut arrays = Some(self.arrays(off));
         let bounded = self.bounded.load(Ordering::SeqCst);
         while let Some(kpt) = arrays {
             if fd < kpt.len() {
                 CachedWord::refresh(kpt.words(fd), || {
-                    code_of(place.file(), bounded).map(|entry| entry as u32)
+                    code_of(place.file(off), bounded).map(|entry| entry as u32)
                 });
             }
             // SAFETY: freed a grace period after it was taken from there.
@@ -215,9 +207,9 @@ impl FdTable {
     /// The open file behind `fd`, if it is more than a place, without counting.
     ///
     /// # Safety
-    /// Interrupts are off for as long as the reference is used, and the caller is one of the table's threads.
+    /// The caller is one of the table's threads.
     #[inline(always)]
-    pub unsafe fn at_hand(&self, fd: i32) -> Option<&OpenFile> {
+    pub unsafe fn at_hand<'a>(&'a self, fd: i32, _off: &'a IrqsOff) -> Option<&'a OpenFile> {
         let place = self.slots.place(fd as u32 as usize)?;
         let word = place.slot.load(Ordering::Acquire) & !CLOEXEC;
         // SAFETY: a slot that is not 0 holds a count, made a pointer, which is not given up while interrupts
@@ -226,13 +218,19 @@ impl FdTable {
         of.filter(|of| of.flags() & O_PATH == 0)
     }
 
-    /// A count of `of`, which was [at hand](FdTable::at_hand) behind `fd`, if it is still there.
+    /// A count of `of`, which is [at hand](FdTable::at_hand) behind `fd`, if it is there; else that count as
+    /// the error, which may be the last one: it is dropped with interrupts on.
     ///
     /// # Safety
-    /// As there, and interrupts have been off since.
+    /// It was at hand in this table.
     #[inline(always)]
-    pub unsafe fn keep(&self, fd: i32, of: &OpenFile) -> Option<Arc<OpenFile>> {
-        let place = self.slots.place(fd as u32 as usize)?;
+    pub unsafe fn keep<'a>(
+        &self,
+        fd: i32,
+        of: &'a OpenFile,
+        _off: &'a IrqsOff,
+    ) -> core::result::Result<Arc<OpenFile>, Arc<OpenFile>> {
+        let place = self.slots.place(fd as u32 as usize);
         let of = core::ptr::from_ref(of);
         // SAFETY: the slot's count, which made the pointer, is not given up while interrupts are off.
         let counted = unsafe {
@@ -241,15 +239,11 @@ impl FdTable {
         };
         // As in `look`.
         fence(Ordering::SeqCst);
-        if place.holds(&counted) {
-            return Some(counted);
+        if place.is_some_and(|place| place.holds(&counted)) {
+            Ok(counted)
+        } else {
+            Err(counted)
         }
-        // With interrupts on, as it may be the last.
-        machine::cpu::irq_enable();
-        drop(counted);
-        // Bound: a few words of a slot, whose count is taken on the way into a sleep.
-        machine::cpu::irq_disable();
-        None
     }
 
     /// As [`FdTable::get`], but refuses `O_PATH` descriptions. `EBADF`.
@@ -279,28 +273,27 @@ impl FdTable {
     #[inline]
     fn look(&self, fd: usize) -> Result<(Arc<OpenFile>, bool)> {
         let place = self.slots.place(fd).ok_or(Errno::EBADF)?;
-        briefly(|| {
-            loop {
+        loop {
+            let seen = irqs_off(|_off| {
                 let word = place.slot.load(Ordering::SeqCst);
-                if word == 0 {
-                    return Err(Errno::EBADF);
-                }
                 // SAFETY: the slot's count is not given up while interrupts are off, so this is another
                 // beside it, which the clone keeps.
-                let of = ManuallyDrop::new(unsafe { file_of(word) });
-                let counted = Arc::clone(&of);
-                if self.users.is_sole() {
-                    // Nobody takes it out.
-                    return Ok((counted, word & CLOEXEC != 0));
-                }
-                // A thread that takes a file out of a slot checks afterwards whether another has counted it,
-                // so a thread that counts it checks afterwards whether it is still there.
-                fence(Ordering::SeqCst);
-                if (place.slot.load(Ordering::SeqCst) ^ word) & !CLOEXEC == 0 {
-                    return Ok((counted, word & CLOEXEC != 0));
-                }
+                let of = || ManuallyDrop::new(unsafe { file_of(word) });
+                (word != 0).then(|| (word, Arc::clone(&of())))
+            });
+            let (word, counted) = seen.ok_or(Errno::EBADF)?;
+            if self.users.is_sole() {
+                // Nobody takes it out.
+                return Ok((counted, word & CLOEXEC != 0));
             }
-        })
+            // A thread that takes a file out of a slot checks afterwards whether another has counted it, so a
+            // thread that counts it checks afterwards whether it is still there. If not, this may be the last
+            // count.
+            fence(Ordering::SeqCst);
+            if (place.slot.load(Ordering::SeqCst) ^ word) & !CLOEXEC == 0 {
+                return Ok((counted, word & CLOEXEC != 0));
+            }
+        }
     }
 
     /// As [`FdTable::get`], and whether [`FdTable::warm`] could plug better code.
@@ -319,8 +312,8 @@ impl FdTable {
     fn leads_to(&self, fd: i32, of: &OpenFile) -> bool {
         let fd = fd as u32 as usize;
         let code = code_of(Some(of), self.bounded.load(Ordering::Relaxed));
-        briefly(|| {
-            let arrays = self.arrays();
+        irqs_off(|off| {
+            let arrays = self.arrays(off);
             fd < arrays.len()
                 && arrays.words(fd).map(CachedWord::get) == code.map(|entry| entry as u32)
         })
@@ -608,11 +601,11 @@ impl FdTable {
                 self.follow(fd);
             }
             elsewhere |= marked && others;
-            let word = word_of(of, cloexec);
             if bounded {
+                let word = word_of(of, cloexec);
                 new.change(fd, &place, |slot| slot.store(word, Ordering::Release));
             } else {
-                new.put_in_new(fd, &place, word);
+                new.put_in_new(fd, &place, of, cloexec);
             }
         }
         if elsewhere {
@@ -646,8 +639,11 @@ impl FdTable {
                 continue;
             };
             // A thread that marked a file before has updated its code everywhere.
-            let file = || place.file().filter(|of| of.share());
-            if let Some(slots) = briefly(|| file().map(|of| of.slots.load(Ordering::Acquire))) {
+            let slots = irqs_off(|off| {
+                let file = place.file(off).filter(|of| of.share());
+                file.map(|of| of.slots.load(Ordering::Acquire))
+            });
+            if let Some(slots) = slots {
                 self.follow(fd);
                 elsewhere |= slots > 1;
             }
@@ -724,14 +720,14 @@ impl FdTable {
 
     /// The dispatcher's view of the code.
     pub fn kpt(&self) -> KptView {
-        briefly(|| self.arrays().view(self.slots.first()))
+        irqs_off(|off| self.arrays(off).view(self.slots.first()))
     }
 
     /// The current entries at `fd`: read, write, lseek.
     pub fn plugged(&self, fd: i32) -> Option<[usize; 3]> {
         let fd = fd as u32 as usize;
-        briefly(|| {
-            let arrays = self.arrays();
+        irqs_off(|off| {
+            let arrays = self.arrays(off);
             (fd < arrays.len()).then(|| arrays.words(fd).map(|word| word.get() as i32 as usize))
         })
     }
@@ -743,7 +739,7 @@ impl FdTable {
 
     /// Descriptors that the table has room for now (`FDSize` in `/proc/PID/status`).
     pub fn capacity(&self) -> usize {
-        briefly(|| self.arrays().len())
+        irqs_off(|off| self.arrays(off).len())
     }
 }
 

@@ -24,6 +24,11 @@ fn file(count: &Arc<AtomicI32>, flags: u32) -> Arc<OpenFile> {
     OpenFile::new(Arc::new(Counted(count.clone())), flags)
 }
 
+/// Plugs `entries` at `fd`.
+fn plug(files: &FdTable, fd: usize, entries: [usize; 3]) {
+    irqs_off(|off| files.arrays(off).set(fd, entries));
+}
+
 /// A table for so many descriptors, and a count of descriptions.
 fn table(limit: usize) -> (Arc<FdTable>, Arc<AtomicI32>) {
     (FdTable::new(limit).unwrap(), Arc::default())
@@ -117,7 +122,7 @@ fn code_is_plugged_where_any_of_it_is_missing() {
         files.install(of.clone(), false).unwrap();
         files.warm(0, &of);
         let after = words(&files, 0);
-        files.arrays().set(0, before);
+        plug(&files, 0, before);
         assert!(files.get_cold(0).unwrap().1);
         files.warm(0, &of);
         assert!(!files.get_cold(0).unwrap().1);
@@ -134,7 +139,7 @@ fn code_is_plugged_at_each_number_that_asks() {
     }
     files.warm(0, &of);
     // Stands for the code of before.
-    files.arrays().set(1, [77; 3]);
+    plug(&files, 1, [77; 3]);
     assert!(!files.get_cold(0).unwrap().1);
     assert!(files.get_cold(1).unwrap().1);
     files.warm(1, &of);
@@ -183,7 +188,7 @@ fn a_fork_leaves_no_exclusive_code_at_any_number_of_a_file() {
     let of = file(&count, O_RDWR);
     for fd in 0..3 {
         parent.install(of.clone(), false).unwrap();
-        parent.arrays().set(fd, [ALONE; 3]);
+        plug(&parent, fd, [ALONE; 3]);
     }
     assert_eq!(words(&parent, 2), [ALONE; 3]);
     let _child = parent.fork_copy().unwrap();
@@ -191,7 +196,7 @@ fn a_fork_leaves_no_exclusive_code_at_any_number_of_a_file() {
         assert_eq!(words(&parent, fd), [SLOW; 3]);
     }
     // One who marks it for ever comes to this table only later: its code is seen to all the same.
-    parent.arrays().set(1, [ALONE; 3]);
+    plug(&parent, 1, [ALONE; 3]);
     of.share_for_ever();
     let _other = parent.fork_copy().unwrap();
     assert_eq!(words(&parent, 1), [SLOW; 3]);
@@ -230,8 +235,8 @@ fn with_a_visitor_a_thread_is_not_alone() {
     visit.for_each(|fd, _, cloexec| seen.push((fd, cloexec)));
     assert_eq!(seen, [(0, false), (1, true)]);
     assert_eq!(visit.entries(1), Some([SLOW; 3]));
-    // SAFETY: nothing is interrupted on the host, and this is the table's thread.
-    assert_eq!(unsafe { files.close_now(1) }, None);
+    // SAFETY: this is the table's thread.
+    assert_eq!(irqs_off(|off| unsafe { files.close_now(1, off) }), None);
     files.close(0).unwrap();
     assert_eq!(words(&files, 0), [BAD; 3]);
     drop(visit);
@@ -270,14 +275,14 @@ fn what_changes_while_a_table_grows_is_in_both_arrays() {
     files.install_at(0, file(&count, O_RDONLY), false).unwrap();
     // SAFETY: the old arrays are this test's now.
     let old = unsafe { Box::from_raw(old) };
-    for kpt in [&*old, files.arrays()] {
-        let entries = kpt.words(0).map(|word| word.get() as usize);
-        assert_eq!(entries, [SLOW, BAD, SLOW]);
-    }
-    files
-        .arrays()
-        .before
-        .store(core::ptr::null_mut(), Ordering::Relaxed);
+    irqs_off(|off| {
+        for kpt in [&*old, files.arrays(off)] {
+            let entries = kpt.words(0).map(|word| word.get() as usize);
+            assert_eq!(entries, [SLOW, BAD, SLOW]);
+        }
+        let before = &files.arrays(off).before;
+        before.store(core::ptr::null_mut(), Ordering::Relaxed);
+    });
 }
 
 #[test]
@@ -313,7 +318,7 @@ fn a_table_whose_growth_ended_halfway_is_used_as_it_is() {
 fn a_fork_leaves_no_exclusive_code_of_a_file_with_one_number() {
     let (parent, count) = table(1024);
     parent.install(file(&count, O_RDWR), false).unwrap();
-    parent.arrays().set(0, [77; 3]); // stands for exclusive code
+    plug(&parent, 0, [77; 3]); // stands for exclusive code
     let _child = parent.fork_copy().unwrap();
     assert_eq!(words(&parent, 0), [SLOW; 3]);
 }

@@ -22,6 +22,7 @@ pub mod entry_mitigations;
 pub mod features;
 pub mod fpu;
 pub mod irq;
+pub mod irqs_off;
 pub mod log;
 pub mod mitigate;
 pub mod paging;

@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use abi::linux::*;
+use machine::irqs_off::IrqsOff;
 use machine::trap::TrapFrame;
 use sync::epoch;
 use thread::frameless::NOT_HANDLED;
@@ -99,12 +100,12 @@ pub extern "sysv64" fn exit_frameless(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
     if Task::here(|task| task.trace.is_traced()) != Some(false) {
         return NOT_HANDLED;
     }
-    machine::cpu::irq_enable();
-    exit_thread(status_exited(status as i32))
+    off.with_interrupts(|| exit_thread(status_exited(status as i32)))
 }
 
 /// Ends the whole process with `status`, unless something else has ended it already.

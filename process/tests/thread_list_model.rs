@@ -12,6 +12,7 @@ mod thread_list;
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering, fence};
+use machine::irqs_off::irqs_off;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use thread_list::{FoundThread, ListedThread, ThreadLink, ThreadList};
@@ -57,12 +58,13 @@ impl Task {
 fn look(thread_list: &ThreadList<Task>) -> Vec<u32> {
     let mut seen = Vec::new();
     // SAFETY: the models free nothing under it, or loom sees it.
-    let found = unsafe {
-        thread_list.find(8, |task| {
+    let found = irqs_off(|off| unsafe {
+        let note = |task: &Task| {
             seen.push(task.number());
             None::<()>
-        })
-    };
+        };
+        thread_list.find(8, note, off)
+    });
     assert_eq!(found, FoundThread::No);
     seen
 }

@@ -15,6 +15,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -365,12 +368,87 @@ static void crowd(void)
     check(many < 4 * TIMES * few, "many interests in one thing take no longer each than few");
 }
 
+#define MEMBERS 64
+
+static int members[MEMBERS], place;
+static atomic_int over, looked, wrong;
+
+/* A set of all members, which are ready. */
+static int set_of_all(void)
+{
+    int set = epoll_create1(0);
+    for (int i = 0; i < MEMBERS; i++)
+        if (ctl(set, EPOLL_CTL_ADD, members[i], EPOLLIN) != 0)
+            wrong++;
+    return set;
+}
+
+static void *looks(void *timeout)
+{
+    struct epoll_event got[MEMBERS];
+    while (!over) {
+        int count = epoll_wait(place, got, MEMBERS, (int)(intptr_t)timeout);
+        for (int i = 0; i < count; i++)
+            wrong += got[i].events != EPOLLIN || got[i].data.fd < members[0] ||
+                     got[i].data.fd > members[MEMBERS - 1];
+        wrong += count <= 0;
+        looked++;
+    }
+    return 0;
+}
+
+/* Something that can be read: of some kinds each one has code that says so, others are asked. */
+static int readable(int kind)
+{
+    int ends[2] = {-1, -1};
+    switch (kind % 4) {
+    case 0:
+        return eventfd(1, 0);
+    case 1:
+        ends[0] = epoll_create1(0);
+        wrong += ctl(ends[0], EPOLL_CTL_ADD, members[0], EPOLLIN) != 0;
+        return ends[0];
+    case 2:
+        ends[0] = inotify_init1(0);
+        wrong += inotify_add_watch(ends[0], "/tmp", IN_DELETE_SELF | IN_ATTRIB) < 0;
+        chmod("/tmp", 01777);
+        return ends[0];
+    default:
+        socketpair(AF_UNIX, SOCK_DGRAM, 0, ends);
+        wrong += write(ends[1], "x", 1) != 1;
+        return ends[0];
+    }
+}
+
+/* The last descriptor of a set goes while others look at its members. */
+static void gone(void)
+{
+    for (int i = 0; i < MEMBERS; i++)
+        members[i] = readable(i);
+    place = set_of_all();
+    pthread_t lookers[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&lookers[i], 0, looks, (void *)(intptr_t)(i - 1));
+    for (int round = repeats(4000); round > 0 || looked < 100; round--) {
+        int set = set_of_all();
+        if (dup2(set, place) != place || close(set) != 0)
+            wrong++;
+    }
+    over = 1;
+    for (int i = 0; i < 3; i++)
+        pthread_join(lookers[i], 0);
+    equal(wrong, 0, "sets go while their members are looked at");
+    for (int i = 0; i < MEMBERS; i++)
+        close(members[i]);
+    close(place);
+}
+
 int main(int argc, char **argv)
 {
     static const struct group all[] = {
         {"exclusive", exclusive}, {"mixed", mixed}, {"unattended", unattended},
         {"refusals", refusals},   {"turns", turns}, {"mute", mute},
-        {"many", many},           {"crowd", crowd},
+        {"many", many},           {"crowd", crowd},           {"gone", gone},
     };
     run_groups(GROUPS(all), 0, argc, argv);
     return done();

@@ -1,6 +1,7 @@
 //! `epoll_wait` without a trap frame.
 //!
-//! *Interface*: [`Epoll::take_frameless`] and [`Epoll::sleep_frameless`], which `epoll_wait` calls in turn.
+//! *Interface*: [`Epoll::take_one`] for an instance that nobody keeps but its descriptor; then
+//! [`Epoll::take_all`] and [`Epoll::sleep_frameless`] in turn, which let interrupts come.
 //!
 //! Interrupts are off, except for work that may wait. Most readiness checks are generated code
 //! ([`OpenFile::ready_events_weakly`]). A new member is checked first: if it is ready, as a level, it stays
@@ -14,9 +15,10 @@ use core::sync::atomic::Ordering;
 
 use abi::errno::Result;
 use abi::linux::{EPOLLET, EPOLLONESHOT, EpollEvent};
+use machine::irqs_off::IrqsOff;
 use sync::ready_list::ReadyMember;
 use thread::flags::ATTENTION;
-use thread::frameless::{NOT_HANDLED, sleep, with_interrupts};
+use thread::frameless::{NOT_HANDLED, sleep};
 
 use super::{Epoll, Interest, Interests, Question};
 use crate::fs::file::OpenFile;
@@ -26,10 +28,10 @@ const FEW: usize = 16;
 
 impl Epoll {
     /// Sleeps as thread `me`, unless others do, until something may be ready or the thread is resumed for
-    /// something else. Interrupts are off, and are off again afterwards. Whether something may be ready.
+    /// something else. Whether something may be ready.
     #[inline(always)]
-    pub fn sleep_frameless(&self, me: &thread::Tte) -> bool {
-        let slept = (self.ready).doze(me.address(), || self.may_be_ready(), || sleep(me));
+    pub fn sleep_frameless(&self, me: &thread::Tte, off: &mut IrqsOff) -> bool {
+        let slept = (self.ready).doze(me.address(), || self.may_be_ready(), || sleep(me, off));
         if !slept {
             return false;
         }
@@ -41,41 +43,45 @@ impl Epoll {
         looks
     }
 
-    /// Reports up to `most` events into the array at `events`, which has room: how many, or [`NOT_HANDLED`].
-    /// Interrupts are off, and are off again afterwards.
+    /// Reports into the array at `events`, which has room, if one member may be ready: how many events, 0 or
+    /// 1. `None`: there is more to look at. No interrupt comes meanwhile.
     #[inline(always)]
-    pub fn take_frameless(&self, most: usize, events: usize) -> isize {
-        // Bound: as many looks as members are ready; interrupts come after each 16, and for each that no code
-        // makes.
-        let Some(mut interests) = self.interests.try_lock() else {
-            return NOT_HANDLED;
-        };
+    pub fn take_one(&self, events: usize, off: &IrqsOff) -> Option<isize> {
+        // Bound: one look; or, where interrupts may come, as many as members are ready: they come after each 16,
+        // and for each that no code makes.
+        let mut interests = self.interests.try_lock()?;
         let interests = &mut *interests;
         let have_come = interests.line.is_empty();
         let news = !self.ready.is_empty();
         if have_come && news {
             interests.line.refill(&self.ready);
-            if interests.report_only(events).is_some() {
-                self.leave(interests);
-                return 1;
-            }
-        } else if !news && interests.release_only().is_some() {
-            // A sleeper that sees the old value looks once in vain. A later member wakes a sleeper itself.
-            self.left.store(false, Ordering::Release);
-            return 0;
+            let reported = interests.report_only(events, off);
+            interests.line_is_new = reported.is_none();
+            self.leave(interests);
+            return reported.map(|()| 1);
         }
-        self.take_all(interests, have_come, most, events)
+        if news {
+            return None;
+        }
+        if have_come {
+            self.leave(interests);
+            return Some(0);
+        }
+        interests.release_only(off)?;
+        // A sleeper that sees the old value looks once in vain. A later member wakes a sleeper itself.
+        self.left.store(false, Ordering::Release);
+        Some(0)
     }
 
-    /// Reports of all members in the line and in the list. With `have_come` the members in the line are new.
+    /// Reports up to `most` events into the array at `events`, which has room: how many, or [`NOT_HANDLED`].
     #[inline(never)]
-    fn take_all(
-        &self,
-        interests: &mut Interests,
-        have_come: bool,
-        most: usize,
-        events: usize,
-    ) -> isize {
+    pub fn take_all(&self, most: usize, events: usize, off: &mut IrqsOff) -> isize {
+        let Some(mut interests) = self.interests.try_lock() else {
+            return NOT_HANDLED;
+        };
+        let interests = &mut *interests;
+        let is_new = core::mem::take(&mut interests.line_is_new);
+        let have_come = is_new || interests.line.is_empty();
         let stayed = if have_come {
             core::ptr::null()
         } else {
@@ -92,10 +98,10 @@ impl Epoll {
         {
             looks += 1;
             if looks % FEW == 0 {
-                with_interrupts(|| ());
+                off.window();
             }
             let at = place(events, reported);
-            match interests.report_oldest(has_come, &mut |event| put(at, event)) {
+            match interests.report_oldest(has_come, &mut |event| put(at, event), off) {
                 None => {
                     whole = false;
                     break;
@@ -131,9 +137,9 @@ impl Interests {
     /// Reports the only member in the line, a new one, at `address`; it stays there. `None`, with nothing
     /// done, if there are others, or it is not ready as a level.
     #[inline(always)]
-    fn report_only(&mut self, address: usize) -> Option<()> {
+    fn report_only(&mut self, address: usize, off: &IrqsOff) -> Option<()> {
         self.line.only()?;
-        let (interest, look) = self.known()?;
+        let (interest, look) = self.known(off)?;
         if interest.event.events & (EPOLLET | EPOLLONESHOT) != 0 {
             return None;
         }
@@ -147,9 +153,9 @@ impl Interests {
     /// Takes the only member in the line, one that has stayed there, off if it has nothing to report. `None`
     /// otherwise: the member is in the line then, or in the list.
     #[inline(always)]
-    fn release_only(&mut self) -> Option<()> {
+    fn release_only(&mut self, off: &IrqsOff) -> Option<()> {
         self.line.only()?;
-        let (interest, look) = self.known()?;
+        let (interest, look) = self.known(off)?;
         if !interest.stands || !interest.arms.stand() {
             return None;
         }
@@ -170,9 +176,10 @@ impl Interests {
         &mut self,
         has_come: bool,
         report: &mut impl FnMut(EpollEvent) -> Result<()>,
+        off: &mut IrqsOff,
     ) -> Option<bool> {
-        let Some((interest, look)) = self.known() else {
-            return self.report_unknown(report);
+        let Some((interest, look)) = self.known(off) else {
+            return self.report_unknown(report, off);
         };
         let is_level = interest.event.events & (EPOLLET | EPOLLONESHOT) == 0;
         if is_level && (has_come || !interest.stands) {
@@ -188,7 +195,7 @@ impl Interests {
             }
         }
         if !interest.stands || !interest.arms.stand() {
-            return self.report_unknown(report);
+            return self.report_unknown(report, off);
         }
         let event = interest.event;
         // Before the look it may be noted again.
@@ -203,13 +210,19 @@ impl Interests {
 
     /// The interest of the oldest, if there is code for a look.
     #[inline(always)]
-    fn known(&self) -> Option<(&Interest, impl Fn() -> u32 + Copy + use<>)> {
+    fn known<'o>(
+        &self,
+        off: &'o IrqsOff,
+    ) -> Option<(&Interest, impl Fn() -> u32 + Copy + use<'o>)> {
         let member = self.line.oldest()?;
         let interest = &**self.all.get(member.key)?;
         if interest.spent || !core::ptr::eq(&*interest.member, member) {
             return None;
         }
-        Some((interest, OpenFile::ready_events_weakly(&interest.file)?))
+        Some((
+            interest,
+            OpenFile::ready_events_weakly(&interest.file, off)?,
+        ))
     }
 
     /// Looks as [`Epoll::wait`] does.
@@ -217,11 +230,12 @@ impl Interests {
     fn report_unknown(
         &mut self,
         report: &mut impl FnMut(EpollEvent) -> Result<()>,
+        off: &mut IrqsOff,
     ) -> Option<bool> {
         let member = self.line.take()?;
-        match with_interrupts(|| self.look(&member)) {
+        match off.with_interrupts(|| self.look(&member)) {
             None => {
-                with_interrupts(|| drop(member));
+                off.with_interrupts(|| drop(member));
                 Some(false)
             }
             Some((event, ways)) => self.report_taken(member, event, ways, report),

@@ -1,8 +1,8 @@
 //! Epoll instances: sets of descriptors that report when one of them is ready.
 //!
 //! *Interface*: an [`Epoll`] is a [`File`]; [`Epoll::add`], [`Epoll::change`] and [`Epoll::remove`] change
-//! its interests, [`Epoll::wait`] reports, and [`Epoll::take_frameless`] reports directly into the user's
-//! array.
+//! its interests, [`Epoll::wait`] reports, and [`Epoll::take_one`] and [`Epoll::take_all`] report directly
+//! into the user's array.
 //!
 //! Each interest is a member of the instance's ready list, into which the wait lists of its file put it. So a
 //! check takes time only for the ready interests, however many are watched. An interest stays in its wait
@@ -55,6 +55,8 @@ struct Interests {
     numbers: BTreeMap<Key, usize>,
     /// Those that may be ready.
     line: ReadyConsumer,
+    /// The line was filled by a look that has reported none of it.
+    line_is_new: bool,
     /// With so many interests, those of closed descriptors are looked for.
     full: usize,
 }
@@ -162,6 +164,7 @@ impl Epoll {
                 all: Slab::new(),
                 numbers: BTreeMap::new(),
                 line: ReadyConsumer::new(),
+                line_is_new: false,
                 full: FEW,
             }),
             left: AtomicBool::new(false),

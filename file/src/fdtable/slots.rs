@@ -23,6 +23,7 @@ use codegen::harden::hardening;
 use codegen::{Draft, Label, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use machine::irqs_off::IrqsOff;
 use sync::CachedWord;
 
 use super::MAX_CAPACITY;
@@ -89,12 +90,12 @@ pub(super) struct FdSlot<'a> {
 }
 
 impl FdSlot<'_> {
-    /// The file here, which stays for as long as interrupts are off: a table with users gives up counts a
-    /// grace period after taking them out.
+    /// The file here.
     #[inline]
-    pub fn file(&self) -> Option<&OpenFile> {
+    pub fn file<'a>(&self, _off: &'a IrqsOff) -> Option<&'a OpenFile> {
         let file = (self.slot.load(Ordering::Acquire) & !CLOEXEC) as *const OpenFile;
-        // SAFETY: a slot that is not 0 holds a count; see above.
+        // SAFETY: a slot that is not 0 holds a count, and a table with users gives up counts a grace period
+        // after taking them out, which does not end while interrupts are off.
         unsafe { file.as_ref() }
     }
 

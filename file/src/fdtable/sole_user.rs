@@ -12,9 +12,10 @@
 use alloc::sync::Arc;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::Ordering;
+use machine::irqs_off::{IrqsOff, irqs_off};
 
 use super::slots::FdSlot;
-use super::{FdTable, briefly, file_of, kpt, word_of};
+use super::{FdTable, file_of, kpt, word_of};
 use crate::close_cleanup;
 use crate::fs::file::{OpenFile, Sharing};
 use crate::stubs::bad_fd;
@@ -35,26 +36,28 @@ impl FdTable {
         of: Arc<OpenFile>,
         cloexec: bool,
     ) -> core::result::Result<i32, Arc<OpenFile>> {
-        // SAFETY: interrupts are off in there.
-        briefly(|| unsafe { self.install_now(of, cloexec) })
+        // Bound: one slot, its three words of code and its bit.
+        // SAFETY: by contract the running thread is one of the table's.
+        irqs_off(|off| unsafe { self.install_now(of, cloexec, off) })
     }
 
     /// As [`FdTable::install_if_sole_user`].
     ///
     /// # Safety
-    /// Interrupts are off, and the running thread is one of the table's.
+    /// The running thread is one of the table's.
     #[inline(always)]
     pub unsafe fn install_now(
         &self,
         of: Arc<OpenFile>,
         cloexec: bool,
+        off: &IrqsOff,
     ) -> core::result::Result<i32, Arc<OpenFile>> {
         let ready = of.ready_entries(Sharing::Exclusive);
         let entries = ready.unwrap_or_else(|| kpt::slow_for(&of));
         if !self.users.is_sole() {
             return Err(of);
         }
-        let (fd, arrays) = (self.slots.lowest(0), self.arrays());
+        let (fd, arrays) = (self.slots.lowest(0), self.arrays(off));
         if fd >= arrays.len() || fd >= self.limit.load(Ordering::Relaxed) {
             return Err(of);
         }
@@ -73,9 +76,9 @@ impl FdTable {
     /// it the ordinary way. Never sleeps.
     ///
     /// # Safety
-    /// Interrupts are off, and the running thread is one of the table's.
+    /// The running thread is one of the table's.
     #[inline(always)]
-    pub unsafe fn close_now(&self, fd: i32) -> Option<()> {
+    pub unsafe fn close_now(&self, fd: i32, off: &IrqsOff) -> Option<()> {
         let fd = fd as u32 as usize;
         let place = self.slots.place(fd)?;
         let word = place.slot.load(Ordering::Acquire);
@@ -93,7 +96,7 @@ impl FdTable {
             of.slots.store(0, Ordering::Relaxed);
             let parked = ManuallyDrop::into_inner(of).park();
             return parked.map_or_else(still_there, |()| {
-                self.vacate(fd, &place);
+                self.vacate(fd, &place, off);
                 Some(())
             });
         };
@@ -102,7 +105,7 @@ impl FdTable {
             if !of.can_close_fast(flags) {
                 return None;
             }
-            self.vacate(fd, &place);
+            self.vacate(fd, &place, off);
             of.slots.store(0, Ordering::Relaxed);
             of.rest();
             drop(ManuallyDrop::into_inner(of));
@@ -120,7 +123,7 @@ impl FdTable {
         let put = unsafe { &*list }.put(flags & abi::linux::O_ACCMODE, of);
         // Not when there is no room, or none may wait.
         put.map_or_else(still_there, |()| {
-            self.vacate(fd, &place);
+            self.vacate(fd, &place, off);
             Some(())
         })
     }
@@ -129,30 +132,32 @@ impl FdTable {
     #[inline]
     pub(super) fn empty_if_sole_user(&self, fd: usize) -> Option<usize> {
         let place = self.slots.place(fd)?;
-        briefly(|| {
+        irqs_off(|off| {
             if !self.users.is_sole() {
                 return None;
             }
             let word = place.slot.load(Ordering::Acquire);
             if word != 0 {
-                self.vacate(fd, &place);
+                self.vacate(fd, &place, off);
             }
             Some(word)
         })
     }
 
-    /// Puts `word` at `fd` of a table that no other thread knows yet.
+    /// Puts `of` at `fd` of a table that no other thread knows yet.
     #[inline]
-    pub(super) fn put_in_new(&self, fd: usize, place: &FdSlot, word: usize) {
-        place.slot.store(word, Ordering::Release);
+    pub(super) fn put_in_new(&self, fd: usize, place: &FdSlot, of: Arc<OpenFile>, cloexec: bool) {
+        let code = kpt::code_of(Some(&of), false);
+        place.slot.store(word_of(of, cloexec), Ordering::Release);
         place.set(true);
-        self.arrays().set(fd, kpt::code_of(place.file(), false));
+        // SAFETY: there are always some arrays, and nobody else replaces those of this table.
+        unsafe { &*self.kpt.load(Ordering::Acquire) }.set(fd, code);
     }
 
     /// Leaves `fd` free, by plain stores.
     #[inline(always)]
-    fn vacate(&self, fd: usize, place: &FdSlot) {
-        let arrays = self.arrays();
+    fn vacate(&self, fd: usize, place: &FdSlot, off: &IrqsOff) {
+        let arrays = self.arrays(off);
         // Growing may have ended halfway, for want of memory: more slots than code.
         if fd < arrays.len() {
             arrays.set(fd, [bad_fd(); 3]);

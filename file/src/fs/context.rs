@@ -7,6 +7,7 @@ use crate::arc_swap::ArcSwap;
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use machine::irqs_off::IrqsOff;
 use sync::Once;
 use vm::fallible::try_arc;
 
@@ -108,14 +109,10 @@ impl FsContext {
     }
 
     /// Where a path starts: the root directory for one that is `absolute`, the working directory for others.
-    ///
-    /// # Safety
-    /// Interrupts are off for as long as the reference is used.
     #[inline]
-    pub unsafe fn start(&self, absolute: bool) -> &VfsPath {
+    pub fn start<'a>(&'a self, absolute: bool, off: &'a IrqsOff) -> &'a VfsPath {
         let word = if absolute { &self.root } else { &self.cwd };
-        // SAFETY: as the caller promises.
-        unsafe { word.peek() }
+        word.peek(off)
     }
 
     /// Changes the root directory. ENOMEM.

@@ -35,11 +35,8 @@ fn is_quiet() -> bool {
 impl FoundPath<'_> {
     /// A new description of the regular file with the inactive list `list`, opened with `flags`, which its
     /// rights allow.
-    ///
-    /// # Safety
-    /// Interrupts are off, and were when it was found.
     #[inline]
-    pub unsafe fn described(&self, list: &Inactive, flags: u32) -> Option<Arc<OpenFile>> {
+    pub fn described(&self, list: &Inactive, flags: u32) -> Option<Arc<OpenFile>> {
         let FoundPath {
             mount,
             inode,
@@ -58,7 +55,8 @@ impl FoundPath<'_> {
         if !inactive_inodes::keep_now(inode, list, shown) {
             return None;
         }
-        // SAFETY: every mount is in an `Arc`, and this one stays while interrupts are off.
+        // SAFETY: every mount is in an `Arc`, and this one stays while interrupts are off, as they are while
+        // there is a `FoundPath`.
         let mount = unsafe {
             Arc::increment_strong_count(mount);
             Arc::from_raw(mount)

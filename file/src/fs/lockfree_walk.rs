@@ -14,6 +14,7 @@
 use abi::linux::{O_RDONLY, O_RDWR, O_WRONLY, S_IFDIR, S_ISVTX};
 use alloc::sync::Arc;
 use core::ptr;
+use machine::irqs_off::{IrqsOff, irqs_off};
 
 use super::attr::{FileKind, ModeBits};
 use super::context::FsContext;
@@ -22,7 +23,7 @@ use super::inactive::Inactive;
 use super::inode::Inode;
 use super::mount::{MS_NODEV, MS_RDONLY, Mount, VfsPath, on_top};
 use super::parent_cache::{self, Directory, Search};
-use super::path_cache::{self, KEY_WORDS, PathKey, reading};
+use super::path_cache::{self, KEY_WORDS, PathKey};
 use super::perm;
 use super::published::Published;
 use crate::fs::file::OpenFile;
@@ -168,52 +169,44 @@ impl<'a> PaddedPath<'a> {
 
 /// Where `path` leads, from the root directory or the working directory of `context`, for `cred`. A symbolic
 /// link as last component is left to the walk if `follow`.
-///
-/// # Safety
-/// Interrupts are off for as long as the answer is used.
 #[inline(always)]
-pub unsafe fn find<'a>(
+pub fn find<'a>(
     context: &'a FsContext,
     path: PaddedPath,
     cred: &Cred,
     follow: bool,
+    off: &'a IrqsOff,
 ) -> WalkResult<'a> {
-    // SAFETY: as the caller promises.
-    unsafe { find_from(context.start(path.is_absolute()), path, cred, follow) }
+    let start = context.start(path.is_absolute(), off);
+    find_from(start, path, cred, follow, off)
 }
 
 /// As [`find`], from `start`, which is the root directory for a path that begins there.
-///
-/// # Safety
-/// Interrupts are off for as long as the answer is used.
 #[inline(always)]
-pub unsafe fn find_from<'a>(
+pub fn find_from<'a>(
     start: &'a VfsPath,
     path: PaddedPath,
     cred: &Cred,
     follow: bool,
+    off: &'a IrqsOff,
 ) -> WalkResult<'a> {
     let Some(first) = Directory::of(start) else {
         return WalkResult::Unknown;
     };
     let at = usize::from(path.is_absolute());
-    // SAFETY: as the caller promises.
-    unsafe { follow_from(first, path, at, cred, follow, |_, _| ()) }
+    follow_from((first, at), path, cred, follow, |_, _| (), off)
 }
 
-/// As [`find_from`], from `first`, of what `path` has from `at` on. Shows `last` the directory in which the
-/// last name is, and how many bytes of the path lead there.
-///
-/// # Safety
-/// As there.
+/// As [`find_from`], from a directory, of what `path` has from a byte on. Shows `last` the directory in which
+/// the last name is, and how many bytes of the path lead there.
 #[inline(always)]
-unsafe fn follow_from<'a>(
-    first: Directory<'a>,
+fn follow_from<'a>(
+    (first, mut at): (Directory<'a>, usize),
     path: PaddedPath,
-    mut at: usize,
     cred: &Cred,
     follow: bool,
     last: impl FnOnce(Directory<'a>, usize),
+    off: &'a IrqsOff,
 ) -> WalkResult<'a> {
     let PaddedPath { bytes, longest } = path;
     let Directory {
@@ -242,7 +235,7 @@ unsafe fn follow_from<'a>(
             return WalkResult::Unknown;
         }
         let called_so = |entry: &Dentry| entry.is_piece(bytes, at, length);
-        // SAFETY: as the caller promises.
+        // SAFETY: interrupts are off as long as the entry is used, whose lifetime is that of `off`.
         let Some(entry) = (unsafe { names.find(hash, called_so) }) else {
             // No directory has `.` and `..` among its entries.
             return match bytes.get(at) {
@@ -261,8 +254,7 @@ unsafe fn follow_from<'a>(
         };
         (inode, shown) = (&entry.inode, next);
         if shown.is_covered() {
-            // SAFETY: as the caller promises.
-            let Some(top) = (unsafe { on_top(mount, inode, shown) }) else {
+            let Some(top) = on_top(mount, inode, shown, off) else {
                 return WalkResult::Unknown;
             };
             (mount, inode, shown) = top;
@@ -294,8 +286,8 @@ pub fn inode(
     cred: &Cred,
     follow: bool,
 ) -> Option<Arc<dyn Inode>> {
-    // SAFETY: a read section has interrupts off, and the answer is counted in it.
-    reading(|| match unsafe { find(context, path, cred, follow) } {
+    // Bound: one path, at most 4096 bytes, a probe a component.
+    irqs_off(|off| match find(context, path, cred, follow, off) {
         WalkResult::Leads(found) => Some(found.inode.clone()),
         _ => None,
     })
@@ -304,36 +296,32 @@ pub fn inode(
 /// The file that `path` leads to, if `cred` may open it with access mode `mode` and its mount forbids
 /// nothing. A path that begins with the directory of the last one is followed from there
 /// ([`super::parent_cache`]).
-///
-/// # Safety
-/// Interrupts are off for as long as the answer is used.
 #[inline(always)]
-pub unsafe fn reached<'a>(
+pub fn reached<'a>(
     context: &'a FsContext,
     path: PaddedPath,
     cred: &Cred,
     mode: u32,
+    off: &'a IrqsOff,
 ) -> Option<FoundPath<'a>> {
     const WANTED: [u32; 3] = [perm::READ, perm::WRITE, perm::READ | perm::WRITE];
     const { assert!(O_RDONLY == 0 && O_WRONLY == 1 && O_RDWR == 2) };
     let want = *WANTED.get(mode as usize)?;
-    // SAFETY: as the caller promises.
-    let start = unsafe { context.start(path.is_absolute()) };
+    let start = context.start(path.is_absolute(), off);
     let beginning = Directory::of(start)?;
     let search = Search::from(start, beginning.shown, cred.who());
-    // SAFETY: as the caller promises; the context has the starting directory.
-    let recent = unsafe { parent_cache::find(search, path.bytes) };
-    let (first, at) = recent.unwrap_or((beginning, usize::from(path.is_absolute())));
+    // SAFETY: the context has the starting directory.
+    let recent = unsafe { parent_cache::find(search, path.bytes, off) };
+    let from = recent.unwrap_or((beginning, usize::from(path.is_absolute())));
     let note = |directory: Directory<'a>, at| {
         // The starting directory is the context's, and not remembered.
-        if !ptr::eq(directory.inode, first.inode)
+        if !ptr::eq(directory.inode, from.0.inode)
             && let Some(path) = path.bytes.get(..at)
         {
             parent_cache::note(search, path, directory);
         }
     };
-    // SAFETY: as the caller promises.
-    let answer = unsafe { follow_from(first, path, at, cred, true, note) };
+    let answer = follow_from(from, path, cred, true, note, off);
     let WalkResult::Leads(found) = answer else {
         return None;
     };
@@ -370,9 +358,8 @@ pub fn inactive_description(
     cred: &Cred,
     mode: u32,
 ) -> Option<Arc<OpenFile>> {
-    reading(|| {
-        // SAFETY: a read section has interrupts off.
-        let found = unsafe { reached(context, path, cred, mode) }?;
+    irqs_off(|off| {
+        let found = reached(context, path, cred, mode, off)?;
         found.waiting(found.list()?, mode)
     })
 }

@@ -16,6 +16,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use machine::irqs_off::IrqsOff;
 use sync::{Monitor, epoch};
 
 use super::inode::{FileHandle, Inode};
@@ -382,48 +383,39 @@ const LEVELS: usize = 16;
 
 /// The mount on `inode` of `mount`, which shows `shown`, or these themselves; with it the part that its root
 /// shows. None: it cannot be decided without a lock, or the root shows none.
-///
-/// # Safety
-/// Interrupts are off for as long as the answer is used.
 #[inline]
-pub unsafe fn on_top<'a>(
+pub fn on_top<'a>(
     mount: &'a Mount,
     inode: &'a Arc<dyn Inode>,
     shown: &'a Published,
+    off: &'a IrqsOff,
 ) -> Option<(&'a Mount, &'a Arc<dyn Inode>, &'a Published)> {
-    // SAFETY: as the caller promises.
-    if let Some(top) = unsafe { top_of(mount, shown) }
+    if let Some(top) = top_of(mount, shown, off)
         && let Some(next) = top.shows()
         && !next.is_covered()
     {
         return Some((top, &top.root, next));
     }
-    // SAFETY: as the caller promises.
-    unsafe { far_on_top(mount, inode, shown) }
+    far_on_top(mount, inode, shown, off)
 }
 
 /// The last mount on the inode that shows `shown`, if it is on that of `mount`.
-///
-/// # Safety
-/// Interrupts are off for as long as the answer is used.
 #[inline(always)]
-unsafe fn top_of<'a>(mount: &Mount, shown: &Published) -> Option<&'a Mount> {
-    // SAFETY: a mount is not told of any more a grace period before it goes.
-    let top = unsafe { shown.top().as_ref() }?;
-    // SAFETY: as the caller promises.
-    let covers = unsafe { top.covers.peek() }.as_ref()?;
+fn top_of<'a>(mount: &Mount, shown: &Published, off: &'a IrqsOff) -> Option<&'a Mount> {
+    // SAFETY: a mount is not told of any more a grace period before it goes, which does not end while
+    // interrupts are off.
+    let top = unsafe { shown.top().as_ref::<'a>() }?;
+    let covers = top.covers.peek(off).as_ref()?;
     ptr::eq(&*covers.mount, mount).then_some(top)
 }
 
 /// As [`on_top`], where there are several, or others on the same inode.
-///
-/// # Safety
-/// As there.
 #[inline(never)]
-unsafe fn far_on_top<'a>(
+fn far_on_top<'a>(
     mount: &'a Mount,
     inode: &'a Arc<dyn Inode>,
     shown: &'a Published,
+    off: &'a IrqsOff,
 ) -> Option<(&'a Mount, &'a Arc<dyn Inode>, &'a Published)> {
     let (mut mount, mut inode, mut shown) = (mount, inode, shown);
     for _ in 0..LEVELS {
@@ -431,16 +423,11 @@ unsafe fn far_on_top<'a>(
             return Some((mount, inode, shown));
         }
         let is_root = ptr::addr_eq(Arc::as_ptr(inode), Arc::as_ptr(&mount.root));
-        // SAFETY: as the caller promises, and a mount is not told of any more a grace period before it goes.
-        let known = unsafe {
-            top_of(mount, shown).or_else(|| {
-                mount
-                    .above
-                    .load(Ordering::Acquire)
-                    .as_ref()
-                    .filter(|_| is_root)
-            })
-        };
+        let known = top_of(mount, shown, off).or_else(|| {
+            // SAFETY: as in `top_of`.
+            let above = unsafe { mount.above.load(Ordering::Acquire).as_ref::<'a>() };
+            above.filter(|_| is_root)
+        });
         let top = match known {
             Some(top) => top,
             None => {
@@ -448,8 +435,7 @@ unsafe fn far_on_top<'a>(
                 let copy = unsafe { COPY.load(Ordering::Acquire).as_ref() }?;
                 let id = inode.id();
                 let on_it = |m: &&Arc<Mount>| {
-                    // SAFETY: as the caller promises.
-                    let covered = unsafe { m.covers.peek() };
+                    let covered = m.covers.peek(off);
                     covered
                         .as_ref()
                         .is_some_and(|c| ptr::eq(&*c.mount, mount) && c.inode.id() == id)
@@ -645,6 +631,7 @@ mod tests {
     use crate::tmpfs::TmpFs;
     use abi::linux::S_IFDIR;
     use account::Cred;
+    use machine::irqs_off::irqs_off;
 
     /// A directory of a file system of its own.
     fn directory() -> VfsPath {
@@ -681,9 +668,10 @@ mod tests {
 
     fn without_lock(place: &VfsPath) -> Option<u32> {
         let shown = place.inode.published().unwrap();
-        // SAFETY: nobody changes the mounts.
-        let top = unsafe { on_top(&place.mount, &place.inode, shown) };
-        top.map(|(mount, _, _)| mount.id)
+        irqs_off(|off| {
+            let top = on_top(&place.mount, &place.inode, shown, off);
+            top.map(|(mount, _, _)| mount.id)
+        })
     }
 
     #[test]

@@ -20,6 +20,7 @@ use alloc::sync::Arc;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use machine::cpu::{MAX_CPUS, this_cpu};
+use machine::irqs_off::IrqsOff;
 
 use super::dentry::word as word_of;
 use super::inode::Inode;
@@ -100,10 +101,13 @@ static RECENT: [Recent; MAX_CPUS] = [const { Recent::new() }; MAX_CPUS];
 /// The directory that `path` begins with, and how many bytes of the path lead there, the slash included.
 ///
 /// # Safety
-/// Interrupts are off for as long as the answer is used, and were when the search began. The starting
-/// directory is there.
+/// The starting directory is there.
 #[inline]
-pub(super) unsafe fn find<'a>(search: Search, path: &[u8]) -> Option<(Directory<'a>, usize)> {
+pub(super) unsafe fn find<'a>(
+    search: Search,
+    path: &[u8],
+    _off: &'a IrqsOff,
+) -> Option<(Directory<'a>, usize)> {
     let recent = &RECENT[this_cpu().number()];
     let version = recent.version.load(Ordering::Acquire);
     let length = recent.length.load(Ordering::Relaxed);

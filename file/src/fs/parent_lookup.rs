@@ -11,6 +11,7 @@
 use abi::linux::S_IFDIR;
 use alloc::sync::Arc;
 use core::ptr;
+use machine::irqs_off::IrqsOff;
 
 use super::attr::FileKind;
 use super::context::FsContext;
@@ -38,23 +39,20 @@ pub const ZEROS: usize = size_of::<u64>();
 /// Where the last name of `path` is, or is not, from the root directory or the working directory of
 /// `context`. `cred` may make and remove names there. The path ends at its first zero byte, before the
 /// [`ZEROS`] at the end of the bytes. No answer for one that ends in a slash or a dot.
-///
-/// # Safety
-/// Interrupts are off for as long as the answer is used.
 #[inline]
-pub unsafe fn find<'a, 'p>(
+pub fn find<'a, 'p>(
     context: &'a FsContext,
     path: &'p [u8],
     cred: &Cred,
+    off: &'a IrqsOff,
 ) -> Option<ParentLookup<'a, 'p>> {
     let longest = path.len().checked_sub(ZEROS)?;
     let absolute = path.first() == Some(&b'/');
-    // SAFETY: as the caller promises.
-    let start = unsafe { context.start(absolute) };
+    let start = context.start(absolute, off);
     let beginning = Directory::of(start)?;
     let search = Search::from(start, beginning.shown, cred.who());
-    // SAFETY: as the caller promises; the context has the starting directory.
-    let recent = unsafe { parent_cache::find(search, path) };
+    // SAFETY: the context has the starting directory.
+    let recent = unsafe { parent_cache::find(search, path, off) };
     let (first, mut at) = recent.unwrap_or((beginning, usize::from(absolute)));
     let Directory {
         mut mount,
@@ -82,7 +80,7 @@ pub unsafe fn find<'a, 'p>(
         if !shown.access().lets(cred, S_IFDIR, want) {
             return None;
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: interrupts are off as long as the entry is used, whose lifetime is that of `off`.
         let entry = unsafe { names.find(hash, |entry| entry.is_piece(path, at, length)) };
         if is_last {
             let name = path.get(at..end)?;
@@ -108,8 +106,7 @@ pub unsafe fn find<'a, 'p>(
         let entry = entry?;
         (dir, shown) = (&entry.inode, entry.published()?);
         if shown.is_covered() {
-            // SAFETY: as the caller promises.
-            (mount, dir, shown) = unsafe { on_top(mount, dir, shown) }?;
+            (mount, dir, shown) = on_top(mount, dir, shown, off)?;
         }
         // A file has no entries, which is seen then.
         at = end.wrapping_add(1);
@@ -124,8 +121,8 @@ impl ParentLookup<'_, '_> {
             return None;
         }
         let mount = ptr::from_ref(self.mount);
-        // SAFETY: every mount is in an `Arc`, and this one stays while interrupts are off, as who made this
-        // has promised.
+        // SAFETY: every mount is in an `Arc`, and this one stays while interrupts are off, as they are while
+        // there is a `ParentLookup`.
         let mount = unsafe {
             Arc::increment_strong_count(mount);
             Arc::from_raw(mount)
@@ -157,18 +154,20 @@ mod tests {
     use crate::fs::mount::{FileSystem, detached};
     use crate::tmpfs::TmpFs;
     use abi::linux::S_IFREG;
+    use machine::irqs_off::irqs_off;
 
     /// The place of `path` for `cred`: vacant, removable, or neither, and its last name.
     fn at(root: &FsContext, path: &str, cred: &Cred) -> Option<(bool, bool, String)> {
         let padded = [path.as_bytes(), &[0; ZEROS + 1]].concat();
-        // SAFETY: nobody else changes the tree.
-        let parent = unsafe { find(root, &padded, cred) }?;
-        let name = String::from_utf8_lossy(parent.name).into_owned();
-        Some((
-            parent.vacant().is_some(),
-            parent.removable(cred).is_some(),
-            name,
-        ))
+        irqs_off(|off| {
+            let parent = find(root, &padded, cred, off)?;
+            let name = String::from_utf8_lossy(parent.name).into_owned();
+            Some((
+                parent.vacant().is_some(),
+                parent.removable(cred).is_some(),
+                name,
+            ))
+        })
     }
 
     #[test]

@@ -18,7 +18,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use machine::cpu::{irq_restore, irq_save};
+use machine::irqs_off::{IrqsOff, irqs_off};
 use sync::epoch;
 
 use account::CredId;
@@ -202,38 +202,33 @@ pub fn generation() -> u64 {
     GENERATION.load(Ordering::Acquire)
 }
 
-/// Runs `f` as a read section: entries found in a table of names stay while it runs.
-#[inline]
-pub(super) fn reading<R>(f: impl FnOnce() -> R) -> R {
-    // Bound: the probe of one name in a fixed number of places; or one path, at most 4096 bytes, a probe a
-    // component.
-    let state = irq_save();
-    let result = f();
-    irq_restore(state);
-    result
+/// The entry in `slot`.
+#[inline(always)]
+fn entry_in<'a>(slot: &AtomicPtr<Entry>, _off: &'a IrqsOff) -> Option<&'a Entry> {
+    let entry = slot.load(Ordering::Acquire);
+    // SAFETY: an entry in the table lives until a grace period after it was taken out, which does not end
+    // here while interrupts are off.
+    unsafe { entry.as_ref() }
 }
 
 /// A waiting description of `key`, opened with access mode `mode`.
 #[inline]
 pub fn open(key: &PathKey, mode: u32, who: CredId) -> Option<Arc<OpenFile>> {
-    // SAFETY: a read section has interrupts off.
-    reading(|| unsafe { find(&key.words, key.mark, mode, who) })
+    // Bound: one place, and the words of a short path.
+    irqs_off(|off| find(&key.words, key.mark, mode, who, off))
 }
 
 /// As [`PathKey::finish`] and then [`open`]; `key` is finished afterwards if nothing was found.
-///
-/// # Safety
-/// Interrupts are off.
 #[inline(always)]
-pub unsafe fn open_irqs_off(
+pub fn open_now(
     key: &mut PathKey,
     start: u64,
     mode: u32,
     who: CredId,
+    off: &IrqsOff,
 ) -> Option<Arc<OpenFile>> {
     let mark = key.end(start)?;
-    // SAFETY: as the caller promises.
-    let found = unsafe { find(&key.words, mark, mode, who) };
+    let found = find(&key.words, mark, mode, who, off);
     if found.is_none() {
         key.mark = mark;
     }
@@ -263,19 +258,15 @@ pub fn note(key: &PathKey) {
     seen.store(tag | (before + 1).min(OFTEN), Ordering::Relaxed);
 }
 
-/// # Safety
-/// Interrupts are off.
 #[inline(always)]
-unsafe fn find(
+fn find(
     words: &[u64; KEY_WORDS + 1],
     mark: Mark,
     mode: u32,
     who: CredId,
+    off: &IrqsOff,
 ) -> Option<Arc<OpenFile>> {
-    let entry = TABLE[mark.slot()].load(Ordering::Acquire);
-    // SAFETY: an entry in the table lives until a grace period after it was taken out, which does not end
-    // here while interrupts are off.
-    let entry = unsafe { entry.as_ref() }?;
+    let entry = entry_in(&TABLE[mark.slot()], off)?;
     if entry.generation != GENERATION.load(Ordering::Acquire)
         || !entry.key.is(words, mark)
         || entry.who != who
@@ -307,9 +298,8 @@ pub fn learn(key: &PathKey, generation: u64, mode: u32, who: CredId, inode: &Arc
     }
     let mut modes = 1 << mode;
     let slot = &TABLE[key.mark.slot()];
-    reading(|| {
-        // SAFETY: as in `open`.
-        if let Some(old) = unsafe { slot.load(Ordering::Acquire).as_ref() }
+    irqs_off(|off| {
+        if let Some(old) = entry_in(slot, off)
             && old.generation == generation
             && old.key.same(key)
             && old.who == who
@@ -352,11 +342,7 @@ pub fn forget_with_files(directory: &dyn Inode) -> bool {
         if slot.load(Ordering::Relaxed).is_null() {
             continue;
         }
-        let known = reading(|| {
-            // SAFETY: as in `open`.
-            let entry = unsafe { slot.load(Ordering::Acquire).as_ref() };
-            entry.map(|entry| entry.inode.clone())
-        });
+        let known = irqs_off(|off| entry_in(slot, off).map(|entry| entry.inode.clone()));
         if let Some(inode) = known.filter(|inode| inode.is_in(directory)) {
             any |= forget(&*inode);
         }
@@ -376,11 +362,9 @@ fn take_out(at: u64, unwanted: impl Fn(&Entry) -> bool) {
     while left != 0 {
         let slot = &TABLE[left.trailing_zeros() as usize];
         left &= left - 1;
-        let found = reading(|| {
-            let entry = slot.load(Ordering::Acquire);
-            // SAFETY: as in `open`.
-            let wanted = unsafe { entry.as_ref() }.is_none_or(|e| !unwanted(e));
-            (!wanted).then_some(entry)
+        let found = irqs_off(|off| {
+            let entry = entry_in(slot, off).filter(|entry| unwanted(entry));
+            entry.map(|entry| ptr::from_ref(entry).cast_mut())
         });
         if let Some(entry) = found
             && slot

@@ -1,6 +1,4 @@
 //! The file system in memory, through the same doors as the system calls.
-//!
-//! *Unsafe*: a look without a lock where nobody changes anything.
 
 use super::inode::node;
 use super::unpack::unpack;
@@ -15,6 +13,7 @@ use crate::fs::open;
 use crate::fs::path_cache::PathKey;
 use crate::fs::walk::{LastComponent, WalkContext, walk};
 use abi::linux::*;
+use machine::irqs_off::irqs_off;
 use std::string::String;
 use std::vec;
 
@@ -102,19 +101,14 @@ fn looked_up(w: &World, path: &str, follow: bool) -> Option<Option<Arc<dyn Inode
     let mut key = PathKey::blank();
     let known = key.bytes().get_mut(..path.len());
     known?.copy_from_slice(path.as_bytes());
-    // SAFETY: nobody changes anything meanwhile.
-    match unsafe {
-        lockfree_walk::find_from(
-            &w.root,
-            lockfree_walk::PaddedPath::of(&key),
-            &w.cred,
-            follow,
-        )
-    } {
-        WalkResult::Leads(found) => Some(Some(found.inode.clone())),
-        WalkResult::Nothing => Some(None),
-        WalkResult::Longer | WalkResult::Unknown => None,
-    }
+    let path = lockfree_walk::PaddedPath::of(&key);
+    irqs_off(
+        |off| match lockfree_walk::find_from(&w.root, path, &w.cred, follow, off) {
+            WalkResult::Leads(found) => Some(Some(found.inode.clone())),
+            WalkResult::Nothing => Some(None),
+            WalkResult::Longer | WalkResult::Unknown => None,
+        },
+    )
 }
 
 #[test]
@@ -660,16 +654,11 @@ fn an_open_finds_the_file_that_its_path_leads_to_now() {
     let opened = |path: &str, world: &World| {
         let mut key = PathKey::blank();
         key.bytes()[..path.len()].copy_from_slice(path.as_bytes());
-        // SAFETY: nobody changes anything meanwhile.
-        let found = unsafe {
-            lockfree_walk::reached(
-                &context,
-                lockfree_walk::PaddedPath::of(&key),
-                &world.cred,
-                O_RDONLY,
-            )
-        };
-        found.map(|found| found.inode.id())
+        let path = lockfree_walk::PaddedPath::of(&key);
+        irqs_off(|off| {
+            let found = lockfree_walk::reached(&context, path, &world.cred, O_RDONLY, off);
+            found.map(|found| found.inode.id())
+        })
     };
     for _ in 0..2 {
         for path in ["/top/inner/file", "top/inner/file", "/top//inner/file"] {

@@ -2,13 +2,14 @@
 //!
 //! *Interface*: [`CALLS`].
 //!
-//! *Unsafe*: a table and a description that stay while interrupts are off.
+//! *Unsafe*: a description in the running thread's table that stays while interrupts are off.
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use abi::nr;
 use alloc::sync::Arc;
-use thread::frameless::{NOT_HANDLED, with_interrupts};
+use machine::irqs_off::IrqsOff;
+use thread::frameless::NOT_HANDLED;
 use vm::user::{get, put};
 
 use super::poll::{milliseconds, relative, restored};
@@ -86,45 +87,70 @@ fn wait(args: &mut Args) -> Result<usize> {
 
 /// Waits on instance `fd` for up to `most` events, for which there is room at `events`, for ever with a
 /// negative `timeout`, and for no other than 0: how many. [`NOT_HANDLED`]: the call is to be made the long
-/// way. Interrupts are off, and are off again afterwards.
+/// way.
 #[inline(always)]
-fn frameless(task: &Task, fd: i32, events: usize, most: i32, timeout: i32) -> isize {
+fn frameless(
+    task: &Task,
+    fd: i32,
+    (events, most): (usize, i32),
+    timeout: i32,
+    off: &mut IrqsOff,
+) -> isize {
     let Ok(most) = room(events, most) else {
         return NOT_HANDLED;
     };
-    // SAFETY: interrupts are off until the table is used no more.
-    let files = unsafe { task.process.files.peek() };
-    // SAFETY: interrupts are off until the description is counted, and the running thread is of the process
-    // whose table it is.
-    let Some(of) = (unsafe { files.at_hand(fd) }) else {
+    let files = task.process.files.peek(off);
+    // SAFETY: the running thread is of the process whose table it is.
+    let Some(of) = (unsafe { files.at_hand(fd, off) }) else {
         return NOT_HANDLED;
     };
     let Some(epoll) = of.file_as::<Epoll>() else {
         return NOT_HANDLED;
     };
-    let reported = epoll.take_frameless(most, events);
-    if reported != 0 || timeout == 0 {
-        return reported;
+    let looked = epoll.take_one(events, off);
+    match looked {
+        Some(0) if timeout < 0 => {}
+        Some(0) if timeout > 0 => return NOT_HANDLED,
+        Some(reported) => return reported,
+        None => {}
     }
-    if timeout > 0 {
-        return NOT_HANDLED;
-    }
-    // SAFETY: as above.
-    let Some(counted) = (unsafe { files.keep(fd, of) }) else {
-        return NOT_HANDLED;
-    };
-    let reported = loop {
-        if !epoll.sleep_frameless(&task.thread) {
-            break NOT_HANDLED;
-        }
-        match epoll.take_frameless(most, events) {
-            0 => {}
-            reported => break reported,
-        }
+    // SAFETY: it is at hand there.
+    let kept = unsafe { files.keep(fd, of, off) };
+    let reported = match &kept {
+        Ok(of) => kept_frameless(task, of, (events, most), (timeout, looked.is_some()), off),
+        Err(_) => NOT_HANDLED,
     };
     // It may be the last count.
-    with_interrupts(|| drop(counted));
+    off.with_interrupts(|| drop(kept));
     reported
+}
+
+/// The same of an instance, `of`, whose description is counted, so that interrupts may come; and which has
+/// been looked at just now if `looked`.
+#[inline(never)]
+fn kept_frameless(
+    task: &Task,
+    of: &OpenFile,
+    (events, most): (usize, usize),
+    (timeout, mut looked): (i32, bool),
+    off: &mut IrqsOff,
+) -> isize {
+    let Some(epoll) = of.file_as::<Epoll>() else {
+        return NOT_HANDLED;
+    };
+    loop {
+        if !looked {
+            match epoll.take_all(most, events, off) {
+                0 if timeout < 0 => {}
+                0 if timeout > 0 => return NOT_HANDLED,
+                reported => return reported,
+            }
+        }
+        looked = false;
+        if !epoll.sleep_frameless(&task.thread, off) {
+            return NOT_HANDLED;
+        }
+    }
 }
 
 /// `epoll_wait` without a trap frame.
@@ -135,9 +161,13 @@ pub(super) extern "sysv64" fn wait_frameless(
     timeout: usize,
     _more: usize,
     _other: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    Task::here(|task| frameless(task, fd as i32, events, most as i32, timeout as i32))
-        .unwrap_or(NOT_HANDLED)
+    Task::here(|task| {
+        let room = (events, most as i32);
+        frameless(task, fd as i32, room, timeout as i32, &mut off)
+    })
+    .unwrap_or(NOT_HANDLED)
 }
 
 /// `epoll_pwait` without a trap frame, and without a mask.
@@ -148,9 +178,10 @@ pub(super) extern "sysv64" fn pwait_frameless(
     timeout: usize,
     mask: usize,
     _size: usize,
+    off: IrqsOff,
 ) -> isize {
     match mask {
-        0 => wait_frameless(fd, events, most, timeout, 0, 0),
+        0 => wait_frameless(fd, events, most, timeout, 0, 0, off),
         _ => NOT_HANDLED,
     }
 }

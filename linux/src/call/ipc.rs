@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use bytemuck::Zeroable;
 use core::sync::atomic::Ordering;
 use machine::clock::now_ns;
+use machine::irqs_off::IrqsOff;
 use thread::frameless::NOT_HANDLED;
 use vm::space::Placement;
 use vm::{Prot, user};
@@ -241,12 +242,13 @@ pub(super) extern "sysv64" fn semop_frameless(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
     let mut room = [Sembuf::zeroed(); FEW];
     let few = room.get_mut(..count as u32 as usize);
     let done = few.filter(|few| !few.is_empty()).and_then(|few| {
         user::copy_in(bytemuck::cast_slice_mut(few), operations).ok()?;
-        Task::here(|task| semaphore::operate_briefly(task, id as i32, few)).flatten()
+        Task::here(|task| semaphore::operate_briefly(task, id as i32, few, &mut off)).flatten()
     });
     match done {
         Some(Ok(())) => 0,
@@ -263,9 +265,10 @@ pub(super) extern "sysv64" fn semtimedop_frameless(
     time: usize,
     _other: usize,
     _last: usize,
+    off: IrqsOff,
 ) -> isize {
     match time {
-        0 => semop_frameless(id, operations, count, 0, 0, 0),
+        0 => semop_frameless(id, operations, count, 0, 0, 0, off),
         _ => NOT_HANDLED,
     }
 }

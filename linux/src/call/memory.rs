@@ -3,6 +3,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use alloc::sync::Arc;
+use machine::irqs_off::IrqsOff;
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END, page_ceil, page_floor};
@@ -420,9 +421,10 @@ pub(super) extern "sysv64" fn madvise_frameless(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
     match advice as u32 {
-        MADV_DONTNEED => call_handler(|| {
+        MADV_DONTNEED => call_handler(&mut off, || {
             Task::with_space(|_, space| give_back(space, address, length))
                 .unwrap_or(Err(Errno::ENOMEM))
         }),

@@ -41,6 +41,7 @@ mod timezone;
 
 use abi::errno::{Errno, Result};
 use abi::nr;
+use machine::irqs_off::IrqsOff;
 use machine::trap::TrapFrame;
 
 use ::file::routine_env;
@@ -259,12 +260,13 @@ pub(crate) extern "sysv64" fn call_without_frame(
     fourth: usize,
     fifth: usize,
     sixth: usize,
+    mut off: IrqsOff,
 ) -> isize {
     let mut args = Args {
         nr: thread::frameless::number(),
         arg: [first, second, third, fourth, fifth, sixth],
     };
-    thread::frameless::call_handler(|| {
+    thread::frameless::call_handler(&mut off, || {
         Task::here(|task| ::process::dispatch::settle(task, args.nr));
         admit(args.nr)?;
         match TABLE.get(args.nr) {

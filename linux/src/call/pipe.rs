@@ -9,13 +9,14 @@ use abi::errno::{Errno, Result};
 use abi::linux::{O_CLOEXEC, O_DIRECT, O_NONBLOCK};
 use abi::nr;
 use alloc::sync::Arc;
+use machine::irqs_off::IrqsOff;
 use vm::user;
 
 use super::{Args, Handler};
 use file::OpenFile;
 use file::pipe;
 use process::{Process, Task};
-use thread::frameless::{call_handler, with_interrupts};
+use thread::frameless::call_handler;
 
 /// The calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[(nr::PIPE, pipe1), (nr::PIPE2, pipe2)];
@@ -36,8 +37,9 @@ pub(super) extern "sysv64" fn pipe_frameless(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    take(pair, 0)
+    take(pair, 0, &mut off)
 }
 
 /// `pipe2`.
@@ -48,12 +50,13 @@ pub(super) extern "sysv64" fn pipe2_frameless(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    take(pair, flags as u32)
+    take(pair, flags as u32, &mut off)
 }
 
-/// Takes a pipe that waits, or makes one. Interrupts are off.
-fn take(pair: usize, flags: u32) -> isize {
+/// Takes a pipe that waits, or makes one.
+fn take(pair: usize, flags: u32, off: &mut IrqsOff) -> isize {
     let taken = Task::here(|task| {
         if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
             return false;
@@ -61,42 +64,40 @@ fn take(pair: usize, flags: u32) -> isize {
         let Some(ends) = pipe::waiting_pair(flags & O_NONBLOCK) else {
             return false;
         };
-        install(task, ends, flags & O_CLOEXEC != 0, pair)
+        install(task, ends, flags & O_CLOEXEC != 0, pair, off)
     });
     match taken {
         Some(true) => 0,
-        _ => call_handler(|| make(pair, flags)),
+        _ => call_handler(off, || make(pair, flags)),
     }
 }
 
-/// Both ends into the table, and their descriptors to `pair`; or nothing. Interrupts are off.
+/// Both ends into the table, and their descriptors to `pair`; or nothing.
 fn install(
     task: &Task,
     (reading, writing): (Arc<OpenFile>, Arc<OpenFile>),
     cloexec: bool,
     pair: usize,
+    off: &mut IrqsOff,
 ) -> bool {
-    // SAFETY: interrupts are off.
-    let table = unsafe { task.process.files.peek() };
-    // SAFETY: interrupts are off, and the table is the running thread's.
-    let first = match unsafe { table.install_now(reading, cloexec) } {
+    let table = task.process.files.peek(off);
+    // SAFETY: the table is the running thread's.
+    let first = match unsafe { table.install_now(reading, cloexec, off) } {
         Ok(first) => first,
         Err(reading) => {
-            with_interrupts(|| drop((reading, writing)));
+            off.with_interrupts(|| drop((reading, writing)));
             return false;
         }
     };
     // SAFETY: as above.
-    let second = match unsafe { table.install_now(writing, cloexec) } {
+    let (second, refused) = match unsafe { table.install_now(writing, cloexec, off) } {
         Ok(second) if user::put(pair, &[first, second]).is_ok() => return true,
-        Ok(second) => Some(second),
-        Err(writing) => {
-            with_interrupts(|| drop(writing));
-            None
-        }
+        Ok(second) => (Some(second), None),
+        Err(writing) => (None, Some(writing)),
     };
     let files = task.process.files.get();
-    with_interrupts(|| {
+    off.with_interrupts(|| {
+        drop(refused);
         for fd in [Some(first), second].into_iter().flatten() {
             let _closed = files.close(fd);
         }

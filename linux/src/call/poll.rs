@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use bytemuck::Zeroable;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
+use machine::irqs_off::IrqsOff;
 use vm::user::{get, put};
 
 use super::signal::with_mask;
@@ -51,9 +52,9 @@ fn files() -> Result<Arc<FdTable>> {
 }
 
 /// Makes a call without a trap frame, if memory is not short.
-fn frameless(call: impl FnOnce() -> Result<usize>) -> isize {
+fn frameless(off: &mut IrqsOff, call: impl FnOnce() -> Result<usize>) -> isize {
     if vm::frame::admits(admission::ROOM) {
-        call_handler(call)
+        call_handler(off, call)
     } else {
         NOT_HANDLED
     }
@@ -67,8 +68,11 @@ pub(super) extern "sysv64" fn poll_frameless(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    frameless(|| poll_until(array, count as u32, milliseconds(timeout as i32)))
+    frameless(&mut off, || {
+        poll_until(array, count as u32, milliseconds(timeout as i32))
+    })
 }
 
 /// `select`.
@@ -79,8 +83,11 @@ pub(super) extern "sysv64" fn select_frameless(
     urgent: usize,
     time: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    frameless(|| select_for(count as i32, [reading, writing, urgent], time))
+    frameless(&mut off, || {
+        select_for(count as i32, [reading, writing, urgent], time)
+    })
 }
 
 /// `pselect6` without a mask.
@@ -91,15 +98,16 @@ pub(super) extern "sysv64" fn pselect6_frameless(
     urgent: usize,
     time: usize,
     mask: usize,
+    mut off: IrqsOff,
 ) -> isize {
     if mask != 0 {
         return NOT_HANDLED;
     }
     let sets = [reading, writing, urgent];
-    if let Some(found) = select_at_once(count as i32, sets, time) {
+    if let Some(found) = select_at_once(count as i32, sets, time, &mut off) {
         return found;
     }
-    frameless(|| {
+    frameless(&mut off, || {
         let deadline = relative(time)?;
         let result = select_until(count as i32, sets, deadline);
         write_left(time, deadline);
@@ -591,9 +599,14 @@ impl PollQuery for Few<'_> {
     }
 }
 
-/// `pselect6` about a few descriptors that need not be waited for, with interrupts off. Nothing has been done
+/// `pselect6` about a few descriptors that need not be waited for. Nothing has been done
 /// when there is no answer.
-fn select_at_once(count: i32, addresses: [usize; 3], time: usize) -> Option<isize> {
+fn select_at_once(
+    count: i32,
+    addresses: [usize; 3],
+    time: usize,
+    off: &mut IrqsOff,
+) -> Option<isize> {
     let count = usize::try_from(count).ok()?;
     let mut answers = [[0; 3]; FEW];
     let deadline = relative(time).ok()?;
@@ -627,7 +640,7 @@ fn select_at_once(count: i32, addresses: [usize; 3], time: usize) -> Option<isiz
     match answer().and_then(|()| tell_left(time, deadline)) {
         Ok(()) => Some(found as isize),
         // A page may be missing: the answers are known, and some may be there already.
-        Err(_) => Some(call_handler(|| {
+        Err(_) => Some(call_handler(off, || {
             answer()?;
             write_left(time, deadline);
             Ok(found)

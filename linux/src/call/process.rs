@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
+use machine::irqs_off::IrqsOff;
 
 use abi::errno::{Errno, Result};
 use abi::linux::*;
@@ -189,12 +190,12 @@ fn clone3(a: &mut Args, frame: &mut TrapFrame) -> Result<usize> {
 }
 
 /// `clone3` of a thread by an untraced thread, without the other work of a call by trap frame.
-pub(super) extern "sysv64" fn clone3_frameless(frame: &TrapFrame) -> isize {
+pub(super) extern "sysv64" fn clone3_frameless(frame: &TrapFrame, mut off: IrqsOff) -> isize {
     let made = Task::with_space(|task, space| {
         if task.trace.is_traced() {
             return NOT_HANDLED;
         }
-        call_handler(|| {
+        call_handler(&mut off, || {
             let spec = clone3_spec(frame.rdi as usize, frame.rsi as usize)?;
             if spec.flags & (CLONE_THREAD | CLONE_VFORK) != CLONE_THREAD {
                 // The slow path makes it.

@@ -7,6 +7,7 @@ use abi::linux::*;
 use abi::nr;
 use alloc::sync::Arc;
 use machine::clock::{now_ns, real_ns};
+use machine::irqs_off::IrqsOff;
 use vm::user;
 
 use super::{Args, Handler, timezone};
@@ -390,11 +391,14 @@ pub(super) extern "sysv64" fn timer_settime_frameless(
     old: usize,
     _more: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
     if old == 0 && flags as i32 & TIMER_ABSTIME == 0 && set_at_once(timer as i32, new).is_some() {
         return 0;
     }
-    call_handler(|| timer_settime(timer as i32, flags as i32, new, old))
+    call_handler(&mut off, || {
+        timer_settime(timer as i32, flags as i32, new, old)
+    })
 }
 
 fn clock_gettime(clock: i32, to: usize) -> Result<usize> {
@@ -410,6 +414,7 @@ pub(super) extern "sysv64" fn clock_gettime_frameless(
     _fourth: usize,
     _more: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    call_handler(|| clock_gettime(clock as i32, to))
+    call_handler(&mut off, || clock_gettime(clock as i32, to))
 }

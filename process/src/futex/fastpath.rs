@@ -24,9 +24,9 @@ use abi::linux::{
 };
 use abi::nr;
 use codegen::{Class, Draft, OutOfCode, dynasm};
-use machine::cpu;
+use machine::irqs_off::{IrqsOff, irqs_off};
 use thread::flags::INTERRUPTS;
-use thread::frameless::{FramelessFn, NOT_HANDLED, call_word, sleep, with_interrupts};
+use thread::frameless::{FramelessFn, NOT_HANDLED, call_word, sleep};
 use vm::user;
 
 use super::{FutexKey, Role, Standing, TABLE, withdraw};
@@ -96,7 +96,7 @@ fn key(root: u64, address: usize) -> Option<FutexKey> {
     fits.then_some(FutexKey::Private(root, address))
 }
 
-/// Interrupts are off, and are off again afterwards. 0, EAGAIN, or [`NOT_HANDLED`].
+/// 0, EAGAIN, or [`NOT_HANDLED`].
 extern "sysv64" fn wait(
     address: usize,
     _command: usize,
@@ -104,15 +104,24 @@ extern "sysv64" fn wait(
     _until: usize,
     _other: usize,
     _bits: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    let wait = |task: &Task, root| wait_as(task, key(root, address)?, address, expected as u32);
-    Task::with_space(|task, space| wait(task, space.root()))
-        .flatten()
-        .unwrap_or(NOT_HANDLED)
+    Task::with_space(|task, space| {
+        let key = key(space.root(), address)?;
+        wait_as(task, key, address, expected as u32, &mut off)
+    })
+    .flatten()
+    .unwrap_or(NOT_HANDLED)
 }
 
 #[inline(always)]
-fn wait_as(task: &Task, key: FutexKey, address: usize, expected: u32) -> Option<isize> {
+fn wait_as(
+    task: &Task,
+    key: FutexKey,
+    address: usize,
+    expected: u32,
+    off: &mut IrqsOff,
+) -> Option<isize> {
     let waiter = task.waiter.get()?;
     if Arc::strong_count(waiter) != 1 {
         return None;
@@ -141,10 +150,10 @@ fn wait_as(task: &Task, key: FutexKey, address: usize, expected: u32) -> Option<
     while !waiter.is_woken() {
         if task.thread.flags() & INTERRUPTS != 0 {
             // Woken at the last moment counts: a wake-up must not be swallowed.
-            over = with_interrupts(|| withdraw(waiter).is_none());
+            over = off.with_interrupts(|| withdraw(waiter).is_none());
             break;
         }
-        sleep(&task.thread);
+        sleep(&task.thread, off);
     }
     over.then_some(0)
 }
@@ -157,6 +166,7 @@ extern "sysv64" fn wait_for_end(
     _until: usize,
     _other: usize,
     bits: usize,
+    mut off: IrqsOff,
 ) -> isize {
     if bits as u32 != FUTEX_BITSET_MATCH_ANY {
         return NOT_HANDLED;
@@ -166,7 +176,7 @@ extern "sysv64" fn wait_for_end(
         if space.is_shared_now(address)? {
             return None;
         }
-        wait_as(task, key, address, expected as u32)
+        wait_as(task, key, address, expected as u32, &mut off)
     })
     .flatten()
     .unwrap_or(NOT_HANDLED)
@@ -176,19 +186,19 @@ extern "sysv64" fn wait_for_end(
 /// this is possible at once. False: nothing has been done.
 pub(super) fn wake_at_once(address: usize) -> bool {
     // Bound: up to 16 waiters of one chain.
-    let irq = cpu::irq_save();
-    let woken = Task::with_space(|_, space| {
-        let key = key(space.root(), address)?;
-        match space.is_shared_now(address)? {
-            true => None,
-            false => wake_few(key, 1),
-        }
-    });
-    cpu::irq_restore(irq);
-    woken.flatten().is_some()
+    irqs_off(|_off| {
+        let woken = Task::with_space(|_, space| {
+            let key = key(space.root(), address)?;
+            match space.is_shared_now(address)? {
+                true => None,
+                false => wake_few(key, 1),
+            }
+        });
+        woken.flatten().is_some()
+    })
 }
 
-/// Interrupts are off. How many were woken, EINVAL, or [`NOT_HANDLED`].
+/// How many were woken, EINVAL, or [`NOT_HANDLED`].
 extern "sysv64" fn wake(
     address: usize,
     _command: usize,
@@ -196,6 +206,7 @@ extern "sysv64" fn wake(
     _more: usize,
     _other: usize,
     _bits: usize,
+    _off: IrqsOff,
 ) -> isize {
     let wake = |root| wake_few(key(root, address)?, count as i32);
     Task::with_space(|_, space| wake(space.root()))

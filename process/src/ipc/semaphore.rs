@@ -12,9 +12,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use machine::clock::real_ns;
+use machine::irqs_off::IrqsOff;
 use sync::{Monitor, WaitList, WaitNode};
 use thread::flags::INTERRUPTS;
-use thread::frameless::{sleep, with_interrupts};
+use thread::frameless::sleep;
 
 use super::{IpcEntry, IpcNamespace, seconds};
 use crate::process::{Process, Task};
@@ -386,14 +387,18 @@ pub fn operate(
     outcome
 }
 
-/// As [`operate`] by the running thread, `task`, on the set with number `id`, for ever. Interrupts are off
-/// before and after. `None`: nothing was done; the call is to be made by [`operate`], which also tells
-/// errors of arguments and rights.
-pub fn operate_briefly(task: &Task, id: i32, operations: &[Sembuf]) -> Option<Result<()>> {
+/// As [`operate`] by the running thread, `task`, on the set with number `id`, for ever. `None`: nothing was
+/// done; the call is to be made by [`operate`], which also tells errors of arguments and rights.
+pub fn operate_briefly(
+    task: &Task,
+    id: i32,
+    operations: &[Sembuf],
+    off: &mut IrqsOff,
+) -> Option<Result<()>> {
     let entry = SETS.find_now(id)?;
-    let outcome = operate_now(task, &entry, operations);
+    let outcome = operate_now(task, &entry, operations, off);
     // It may be the last count.
-    with_interrupts(|| drop(entry));
+    off.with_interrupts(|| drop(entry));
     outcome
 }
 
@@ -401,6 +406,7 @@ fn operate_now(
     task: &Task,
     entry: &IpcEntry<SemaphoreSet>,
     operations: &[Sembuf],
+    off: &mut IrqsOff,
 ) -> Option<Result<()>> {
     let set = &entry.object;
     let mut changes = false;
@@ -447,10 +453,10 @@ fn operate_now(
         }
         held.wait(Some(blocked), 1);
         drop(held);
-        sleep(&task.thread);
+        sleep(&task.thread, off);
         held = match set.values.try_lock() {
             Some(held) => held,
-            None => with_interrupts(|| set.values.lock()),
+            None => off.with_interrupts(|| set.values.lock()),
         };
         held.wait(Some(blocked), -1);
     };

@@ -17,6 +17,7 @@
 //! *Unsafe*: tasks that live until a grace period.
 
 use core::ptr::null_mut;
+use machine::irqs_off::IrqsOff;
 
 use crate::primitive::{AtomicPtr, AtomicU8, Ordering, fence};
 
@@ -152,12 +153,12 @@ impl<T: ListedThread> ThreadList<T> {
     /// The answer of `look` for the first task for which it has one. Looks at `most` tasks.
     ///
     /// # Safety
-    /// Interrupts are off until this returns, and [`ThreadList::watch`] was called before what made the
-    /// caller look.
+    /// [`ThreadList::watch`] was called before what made the caller look.
     pub(crate) unsafe fn find<R>(
         &self,
         most: usize,
         mut look: impl FnMut(&T) -> Option<R>,
+        _off: &IrqsOff,
     ) -> FoundThread<R> {
         let mut at = self.first.load(Ordering::Acquire);
         for _ in 0..most {

@@ -22,6 +22,7 @@ use core::sync::atomic::{Ordering, fence};
 
 use abi::linux::SIGCONT;
 use alloc::sync::Arc;
+use machine::irqs_off::IrqsOff;
 use thread::clock::{self, Interrupted};
 
 use crate::deferred_timers::defer_expiry;
@@ -116,27 +117,27 @@ fn taken_at_once(program: Interrupted, word: usize) -> bool {
 /// At the end of the interrupt, interrupts off.
 fn ring(word: usize) {
     let id = TimerId::from_word(word);
+    // SAFETY: an alarm rings with interrupts off, which nothing here lets come.
+    let off = &unsafe { IrqsOff::assume() };
     let note = |process: &Process| {
         process.timers.note(id.index);
         fence(Ordering::SeqCst);
         process.signals.arrived();
-        id.by_thread || !tell(process, &id)
+        id.by_thread || !tell(process, &id, off)
     };
-    // SAFETY: interrupts are off. A process whose alarm rings has threads, the last of which waits for a
+    // SAFETY: a process whose alarm rings has threads, the last of which waits for a
     // grace period after it has cancelled all alarms (`process::exit`); this interrupt began before that
     // ended.
-    let rest = unsafe { index::with(id.pid, note) };
+    let rest = unsafe { index::with(id.pid, note, off) };
     if rest == Some(true) {
         defer_expiry(id.pid);
     }
 }
 
 /// Alerts a thread that would take the signal. Returns whether there is one, or none needs to be alerted.
-/// With interrupts off.
-fn tell(process: &Process, id: &TimerId) -> bool {
+fn tell(process: &Process, id: &TimerId, off: &IrqsOff) -> bool {
     let this = bit(id.signo);
-    // SAFETY: interrupts are off.
-    let ignored = unsafe { process.signals.actions.peek() }.ignored() & this != 0;
+    let ignored = process.signals.actions.peek(off).ignored() & this != 0;
     let look = |task: &Task| {
         if id.tid != 0 && task.tid != id.tid {
             return None;
@@ -147,8 +148,8 @@ fn tell(process: &Process, id: &TimerId) -> bool {
         }
         (wants || id.tid != 0).then_some(())
     };
-    // SAFETY: interrupts are off; the process has armed a timer, so its threads wait before they go.
-    unsafe { process.thread_list.find(LOOKS, look) != FoundThread::Perhaps }
+    // SAFETY: the process has armed a timer, so its threads wait before they go.
+    unsafe { process.thread_list.find(LOOKS, look, off) != FoundThread::Perhaps }
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@
 //! *Interface*: [`entry`] is the code address for calls by a [`FramelessFn`]; it is entered by a jump from a
 //! routine at any depth of the kernel stack, with interrupts off, the user's registers as at the routine's
 //! entry, and rax = [`call_word`] of the call's number and function. The function gets the call's arguments
-//! and returns with interrupts off and the result, or [`NOT_HANDLED`]: then the call starts again on the slow
-//! path. [`framed_entry`], [`FramedFn`] and [`framed_call_word`] are the same for calls that need all of the
-//! user's registers. Inside such a function [`sleep`] waits for the thread's token, [`with_interrupts`] runs
-//! a step with interrupts on, and [`call_handler`] runs the call's ordinary handler so. Requests to the
-//! thread that arrive meanwhile are handled on the slow path, which gets the result with [`take_result`].
+//! and the [`IrqsOff`] that is true of it, and returns with interrupts off and the result, or
+//! [`NOT_HANDLED`]: then the call starts again on the slow path. [`framed_entry`], [`FramedFn`] and
+//! [`framed_call_word`] are the same for calls that need all of the user's registers. Inside such a function
+//! [`sleep`] waits for the thread's token, [`IrqsOff::with_interrupts`] runs a step with interrupts on, and
+//! [`call_handler`] runs the call's ordinary handler so. Requests to the thread that arrive meanwhile are
+//! handled on the slow path, which gets the result with [`take_result`].
 //!
 //! It is kernel text and not generated code, because a thread sleeps in it. The calling dispatcher may be
 //! freed meanwhile, so the function does not return there: the way to user mode is the same code for all
@@ -17,7 +18,8 @@
 
 use abi::errno::Result;
 use core::sync::atomic::Ordering;
-use machine::cpu::{StackBase, irq_disable, irq_enable};
+use machine::cpu::StackBase;
+use machine::irqs_off::IrqsOff;
 use machine::trap::TrapFrame;
 
 use crate::running::block::nap;
@@ -26,11 +28,12 @@ use crate::tte::Tte;
 use crate::tte::flags::POKED;
 
 /// A call's work, with its arguments.
-pub type FramelessFn = extern "sysv64" fn(usize, usize, usize, usize, usize, usize) -> isize;
+pub type FramelessFn =
+    extern "sysv64" fn(usize, usize, usize, usize, usize, usize, IrqsOff) -> isize;
 
 /// The same for a call that needs all of the user's registers, which are in the frame. Changes to the frame
 /// have no effect.
-pub type FramedFn = extern "sysv64" fn(&TrapFrame) -> isize;
+pub type FramedFn = extern "sysv64" fn(&TrapFrame, IrqsOff) -> isize;
 
 /// Not a result: the call is made again on the slow path.
 pub const NOT_HANDLED: isize = i32::MIN as isize;
@@ -81,29 +84,20 @@ pub fn number() -> usize {
 }
 
 /// The running thread, `me`, consumes its token, or sleeps in its call until it gets one. May return
-/// spuriously: test the condition again. Interrupts are off before and after.
+/// spuriously: test the condition again. Interrupts are off before and after, and come meanwhile.
 #[inline]
-pub fn sleep(me: &Tte) {
+pub fn sleep(me: &Tte, _off: &mut IrqsOff) {
     nap(me);
     if me.state.load(Ordering::Relaxed) & POKED != 0 {
         woken(me);
     }
 }
 
-/// Lets interrupts come while it does `step`, which may wait.
-pub fn with_interrupts<R>(step: impl FnOnce() -> R) -> R {
-    irq_enable();
-    let result = step();
-    // Bound: nothing: what may wait is done with interrupts on.
-    irq_disable();
-    result
-}
-
 /// The answer of a call that ordinary Rust makes. An interrupted call starts again on the slow path, which
 /// knows how it continues.
 #[inline]
-pub fn call_handler(step: impl FnOnce() -> Result<usize>) -> isize {
-    match with_interrupts(step) {
+pub fn call_handler(off: &mut IrqsOff, step: impl FnOnce() -> Result<usize>) -> isize {
+    match off.with_interrupts(step) {
         Ok(value) => value as isize,
         Err(error) if error.is_restart() => NOT_HANDLED,
         Err(error) => error.to_rax() as isize,

@@ -31,6 +31,7 @@ const TRY: &str = ".try_lock()";
 const WORDS: &[&str] = &[
     "irq_save",
     "irq_disable",
+    "irqs_off",
     "without_interrupts",
     "spin_loop",
     "grace",

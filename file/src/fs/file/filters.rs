@@ -28,6 +28,7 @@ use alloc::vec::Vec;
 use codegen::{Draft, dynasm};
 use machine::clock::now_ns;
 use machine::cpu::StackBase;
+use machine::irqs_off::IrqsOff;
 use quaject::Sharing;
 use quaject::by_name;
 use quaject::class::{Header, Ref, create};
@@ -106,7 +107,15 @@ fn late(d: &mut Draft, stream: &Ref<Stream>) {
 
 /// The running thread's `read` has brought bytes to `to`, the last of which have not passed. They pass now;
 /// the count of all.
-extern "sysv64" fn pass_late(_: usize, to: usize, _: usize, _: usize, _: usize, _: usize) -> isize {
+extern "sysv64" fn pass_late(
+    _: usize,
+    to: usize,
+    _: usize,
+    _: usize,
+    _: usize,
+    _: usize,
+    mut off: IrqsOff,
+) -> isize {
     let base = thread::current().stack_top();
     // SAFETY: the running thread's stack ends in its base, and stays.
     let scratch = unsafe { &(*ptr::with_exposed_provenance::<StackBase>(base)).scratch };
@@ -114,7 +123,7 @@ extern "sysv64" fn pass_late(_: usize, to: usize, _: usize, _: usize, _: usize, 
     // SAFETY: of the routine that has led here, which keeps it; interrupts have been off since.
     let stream = unsafe { &*ptr::with_exposed_provenance::<Ref<Stream>>(place as usize) }.clone();
     let Late { all, rest, passed } = Late::new(late);
-    frameless::with_interrupts(|| {
+    off.with_interrupts(|| {
         let passage = FilterPath {
             stream: &stream,
             course: Direction::Incoming,

@@ -19,6 +19,7 @@ use alloc::sync::Weak;
 use codegen::{Draft, Label, Routine, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, Ordering, fence};
+use machine::irqs_off::IrqsOff;
 use quaject::readiness::ReadinessFn;
 use sync::Once;
 
@@ -149,7 +150,10 @@ impl OpenFile {
     /// The routine behind [`OpenFile::ready_events`], valid while interrupts stay off; nothing if there is
     /// none, or the description is closed.
     #[inline(always)]
-    pub fn ready_events_weakly(of: &Weak<OpenFile>) -> Option<impl Fn() -> u32 + Copy + use<>> {
+    pub fn ready_events_weakly<'o>(
+        of: &Weak<OpenFile>,
+        _off: &'o IrqsOff,
+    ) -> Option<impl Fn() -> u32 + Copy + use<'o>> {
         if of.strong_count() == 0 {
             return None;
         }

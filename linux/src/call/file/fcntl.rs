@@ -18,6 +18,7 @@ use abi::nr;
 use account::Cred;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
+use machine::irqs_off::IrqsOff;
 
 use super::FileCaller;
 use crate::call::{Args, Handler};
@@ -32,7 +33,7 @@ use file::fs::lock::{self, FileLock, LockOwner, LockPayer};
 use file::fs::perm;
 use file::pipe;
 use process::{Process, Task};
-use thread::frameless::{NOT_HANDLED, call_handler, with_interrupts};
+use thread::frameless::{NOT_HANDLED, call_handler};
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] =
@@ -108,14 +109,13 @@ fn descriptor_flags(files: &FdTable, fd: i32, command: i32, arg: usize) -> Resul
     Ok(0)
 }
 
-/// A record lock on behalf of the running thread, `task`, at once and with interrupts off. `None`: nothing
-/// has been done; the call is to be made by [`record`], which also tells errors.
-fn record_now(task: &Task, fd: i32, addr: usize) -> Option<Result<usize>> {
+/// A record lock on behalf of the running thread, `task`, at once. `None`: nothing has been done; the call is
+/// to be made by [`record`], which also tells errors.
+fn record_now(task: &Task, fd: i32, addr: usize, off: &mut IrqsOff) -> Option<Result<usize>> {
     let process = &task.process;
-    // SAFETY: a call made without a trap frame has interrupts off, and this is one of the table's threads.
-    let (files, cred) = unsafe { (process.files.peek(), process.cred.peek()) };
-    // SAFETY: as above.
-    let of = unsafe { files.at_hand(fd) }?;
+    let (files, cred) = (process.files.peek(off), process.cred.peek(off));
+    // SAFETY: the running thread is of the process whose table it is.
+    let of = unsafe { files.at_hand(fd, off) }?;
     let wanted: Flock = vm::user::get(addr).ok()?;
     if i32::from(wanted.whence) != SEEK_SET || of.flags() & O_PATH != 0 {
         return None;
@@ -141,12 +141,12 @@ fn record_now(task: &Task, fd: i32, addr: usize) -> Option<Result<usize>> {
         return None;
     }
     // SAFETY: as above.
-    let there = unsafe { files.at_hand(fd) };
+    let there = unsafe { files.at_hand(fd, off) };
     if there.is_some_and(|there| core::ptr::eq(there, of)) {
         return Some(Ok(0));
     }
     // As in `still_open`.
-    with_interrupts(|| lock::give_up(file, owner));
+    off.with_interrupts(|| lock::give_up(file, owner));
     Some(Err(Errno::EBADF))
 }
 
@@ -159,12 +159,12 @@ fn payer_now<'a>(process: &Process, cred: &'a Cred) -> Option<LockPayer<'a>> {
 }
 
 /// The same by whatever way.
-fn record_frameless(fd: i32, command: i32, addr: usize) -> isize {
-    let done = Task::here(|task| record_now(task, fd, addr)).flatten();
+fn record_frameless(fd: i32, command: i32, addr: usize, off: &mut IrqsOff) -> isize {
+    let done = Task::here(|task| record_now(task, fd, addr, off)).flatten();
     match done {
         Some(Ok(value)) => value as isize,
         Some(Err(error)) => error.to_rax() as isize,
-        None => call_handler(|| {
+        None => call_handler(off, || {
             let caller = FileCaller::current();
             let of = caller.files.get(fd)?;
             if of.flags() & O_PATH != 0 {
@@ -184,25 +184,23 @@ pub(in crate::call) extern "sysv64" fn fcntl_frameless(
     _fourth: usize,
     _more: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
     let (fd, command) = (fd as i32, command as i32);
     if matches!(command, F_SETLK | F_SETLKW) {
-        return record_frameless(fd, command, arg);
+        return record_frameless(fd, command, arg, &mut off);
     }
     let flags = |task: &Arc<Task>| {
-        // SAFETY: a call made without a trap frame has interrupts off until it lets them come, and then the
-        // table is used no more.
-        let files = unsafe { task.process.files.peek() };
+        let files = task.process.files.peek(&off);
+        // SAFETY: this is one of the table's threads.
+        let of = || unsafe { files.at_hand(fd, &off) };
         match command {
             F_GETFD | F_SETFD => Some(descriptor_flags(files, fd, command, arg)),
-            // SAFETY: as above, and this is one of the table's threads.
-            F_GETFL => unsafe { files.at_hand(fd) }.map(|of| Ok(of.flags() as usize)),
+            F_GETFL => of().map(|of| Ok(of.flags() as usize)),
             F_SETFL => {
-                let of = files.get(fd);
-                Some(with_interrupts(|| match of {
-                    Ok(of) if of.flags() & O_PATH == 0 => change_flags(&of, fd, arg as u32),
-                    _ => Err(Errno::EBADF),
-                }))
+                // SAFETY: it is at hand there.
+                let kept = unsafe { files.keep(fd, of()?, &off) };
+                off.with_interrupts(|| Some(change_flags(&kept.ok()?, fd, arg as u32)))
             }
             _ => None,
         }
@@ -431,14 +429,13 @@ fn flock(args: &mut Args) -> Result<usize> {
     Ok(0)
 }
 
-/// [`flock`] on behalf of the running thread, `task`, at once and with interrupts off. `None`: nothing has
-/// been done; the call is to be made by [`flock`], which also tells errors.
-fn flock_now(task: &Task, fd: i32, operation: i32) -> Option<()> {
+/// [`flock`] on behalf of the running thread, `task`, at once. `None`: nothing has been done; the call is to
+/// be made by [`flock`], which also tells errors.
+fn flock_now(task: &Task, fd: i32, operation: i32, off: &mut IrqsOff) -> Option<()> {
     let process = &task.process;
-    // SAFETY: a call made without a trap frame has interrupts off, and this is one of the table's threads.
-    let (files, cred) = unsafe { (process.files.peek(), process.cred.peek()) };
-    // SAFETY: as above.
-    let of = unsafe { files.at_hand(fd) }?;
+    let (files, cred) = (process.files.peek(off), process.cred.peek(off));
+    // SAFETY: the running thread is of the process whose table it is.
+    let of = unsafe { files.at_hand(fd, off) }?;
     if of.flags() & O_PATH != 0 {
         return None;
     }
@@ -458,16 +455,16 @@ fn flock_now(task: &Task, fd: i32, operation: i32) -> Option<()> {
         pid: process.pid,
     };
     let payer = payer_now(process, cred)?;
-    // SAFETY: interrupts have been off since it was at hand.
-    let counted = unsafe { files.keep(fd, of) }?;
-    let taken = lock::set_now(file, &lock, &payer);
-    with_interrupts(|| {
+    // SAFETY: it is at hand there.
+    let kept = unsafe { files.keep(fd, of, off) };
+    let taken = kept.is_ok() && lock::set_now(file, &lock, &payer);
+    off.with_interrupts(|| {
+        // It may be the last count.
+        let (Ok(counted) | Err(counted)) = kept;
         // As in `still_open`.
         if taken && counted.slots.load(Ordering::Acquire) == 0 {
             lock::give_up(file, owner);
         }
-        // It may be the last count.
-        drop(counted);
     });
     taken.then_some(())
 }
@@ -480,11 +477,12 @@ pub(in crate::call) extern "sysv64" fn flock_frameless(
     _fourth: usize,
     _more: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    let done = Task::here(|task| flock_now(task, fd as i32, operation as i32)).flatten();
+    let done = Task::here(|task| flock_now(task, fd as i32, operation as i32, &mut off)).flatten();
     match done {
         Some(()) => 0,
-        None => call_handler(|| {
+        None => call_handler(&mut off, || {
             flock(&mut Args {
                 nr: nr::FLOCK,
                 arg: [fd, operation, 0, 0, 0, 0],

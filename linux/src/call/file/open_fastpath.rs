@@ -12,7 +12,7 @@
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and 4.1.2 (the inactive list).
 //!
-//! *Unsafe*: reading the name table with interrupts off.
+//! *Unsafe*: slots of the running thread's table, by plain stores.
 
 use abi::linux::{AT_FDCWD, O_ACCMODE, O_CLOEXEC, O_CREAT, O_LARGEFILE};
 use abi::nr;
@@ -28,9 +28,10 @@ use super::stub::{ROOM, copy_key, restore, save};
 use account::NOBODY;
 use file::fs::context::one_root;
 use file::fs::file::OpenFile;
-use file::fs::lockfree_walk;
+use file::fs::lockfree_walk::{self, PaddedPath};
 use file::fs::path_cache::{self, PathKey};
 use file::routine_env::keep;
+use machine::irqs_off::IrqsOff;
 use process::Task;
 use process::dispatch::{self, Entries};
 
@@ -105,31 +106,26 @@ fn make_close() -> Result<usize, OutOfCode> {
     keep(draft)
 }
 
-/// Interrupts are off; `key` holds the path's first bytes. A descriptor, or [`SLOW_PATH`].
-extern "sysv64" fn open(key: &mut PathKey, flags: u32) -> isize {
+/// `key` holds the path's first bytes. A descriptor, or [`SLOW_PATH`].
+extern "sysv64" fn open(key: &mut PathKey, flags: u32, off: IrqsOff) -> isize {
     let open = |task: &Arc<Task>| {
         let process = &task.process;
-        // SAFETY: a dispatcher calls with interrupts off.
-        let who = unsafe { process.cred.peek() }.who();
+        let who = process.cred.peek(&off).who();
         let start = if key.absolute() && one_root() {
             Some(0)
         } else {
-            // SAFETY: as above.
-            unsafe { process.fs.peek() }.key()
+            process.fs.peek(&off).key()
         };
         let mode = flags & O_ACCMODE;
         let learnt = match start {
-            // SAFETY: as above.
-            Some(start) if who != NOBODY => unsafe {
-                path_cache::open_irqs_off(key, start, mode, who)
-            },
+            Some(start) if who != NOBODY => path_cache::open_now(key, start, mode, who, &off),
             _ => None,
         };
         match learnt {
-            Some(of) => install(task, again(of, flags)?, flags),
+            Some(of) => install(task, again(of, flags)?, flags, &off),
             // The function that makes a missing file looks for it.
             None if flags & O_CREAT != 0 => None,
-            None => open_by_entries(task, key, flags),
+            None => open_by_entries(task, key, flags, &off),
         }
     };
     Task::here(open).flatten().unwrap_or(SLOW_PATH)
@@ -138,29 +134,22 @@ extern "sysv64" fn open(key: &mut PathKey, flags: u32) -> isize {
 /// As [`open`], of a path that has not been learnt: from entry to entry. Never in line, so that [`open`]
 /// keeps no registers for it.
 #[inline(never)]
-fn open_by_entries(task: &Arc<Task>, key: &PathKey, flags: u32) -> Option<isize> {
+fn open_by_entries(task: &Arc<Task>, key: &PathKey, flags: u32, off: &IrqsOff) -> Option<isize> {
     if path_cache::is_repeated(key) {
         // Where it is made from its start it is learnt.
         return None;
     }
     let process = &task.process;
-    // SAFETY: a dispatcher calls with interrupts off.
-    let of = unsafe {
-        let (cred, context) = (process.cred.peek(), process.fs.peek());
-        let found = lockfree_walk::reached(
-            context,
-            lockfree_walk::PaddedPath::of(key),
-            cred,
-            flags & O_ACCMODE,
-        )?;
-        let list = found.list()?;
-        match found.waiting(list, flags & O_ACCMODE) {
-            Some(of) => again(of, flags)?,
-            None => found.described(list, flags)?,
-        }
+    let (cred, context) = (process.cred.peek(off), process.fs.peek(off));
+    let mode = flags & O_ACCMODE;
+    let found = lockfree_walk::reached(context, PaddedPath::of(key), cred, mode, off)?;
+    let list = found.list()?;
+    let of = match found.waiting(list, mode) {
+        Some(of) => again(of, flags)?,
+        None => found.described(list, flags)?,
     };
     path_cache::note(key);
-    install(task, of, flags)
+    install(task, of, flags, off)
 }
 
 /// `of`, which waited, made ready for another open. `None`: it waits again, for the slow way to find.
@@ -176,12 +165,10 @@ fn again(of: Arc<OpenFile>, flags: u32) -> Option<Arc<OpenFile>> {
 
 /// The descriptor of `of`, which is ready. `None`: it waits, for the slow way to find.
 #[inline(always)]
-fn install(task: &Arc<Task>, of: Arc<OpenFile>, flags: u32) -> Option<isize> {
-    // SAFETY: a dispatcher calls with interrupts off, and the table is the running thread's.
-    let installed = unsafe {
-        let files = task.process.files.peek();
-        files.install_now(of, flags & O_CLOEXEC != 0)
-    };
+fn install(task: &Arc<Task>, of: Arc<OpenFile>, flags: u32, off: &IrqsOff) -> Option<isize> {
+    let files = task.process.files.peek(off);
+    // SAFETY: the table is the running thread's.
+    let installed = unsafe { files.install_now(of, flags & O_CLOEXEC != 0, off) };
     match installed {
         Ok(fd) => Some(fd as isize),
         Err(of) => {
@@ -192,10 +179,13 @@ fn install(task: &Arc<Task>, of: Arc<OpenFile>, flags: u32) -> Option<isize> {
     }
 }
 
-/// Interrupts are off. 0, or [`SLOW_PATH`].
-extern "sysv64" fn close(fd: i32) -> isize {
-    // SAFETY: a dispatcher calls with interrupts off, and the table is the running thread's.
-    let closed = Task::here(|task| unsafe { task.process.files.peek().close_now(fd) });
+/// 0, or [`SLOW_PATH`].
+extern "sysv64" fn close(fd: i32, off: IrqsOff) -> isize {
+    let closed = Task::here(|task| {
+        let files = task.process.files.peek(&off);
+        // SAFETY: the table is the running thread's.
+        unsafe { files.close_now(fd, &off) }
+    });
     match closed.flatten() {
         Some(()) => 0,
         None => SLOW_PATH,

@@ -7,14 +7,13 @@
 //! ([`file::fs::parent_lookup`]) and counted; changes of that directory are made with interrupts on. The rest
 //! goes the ordinary way: a path that is long or lies across pages, a name that is there or not against
 //! expectation, a right that is not plain, somebody who watches files.
-//!
-//! *Unsafe*: the running process's words, with interrupts off.
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::{AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE, O_TRUNC, O_WRONLY};
 use alloc::sync::Arc;
-use thread::frameless::{NOT_HANDLED, call_handler, with_interrupts};
+use machine::irqs_off::IrqsOff;
+use thread::frameless::{NOT_HANDLED, call_handler};
 
 use super::namei::do_unlink;
 use super::open::{PLAIN, do_open};
@@ -36,8 +35,9 @@ pub(in crate::call) extern "sysv64" fn open(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    open_by(AT_FDCWD, path, flags as u32, mode as u32)
+    open_by(AT_FDCWD, path, flags as u32, mode as u32, &mut off)
 }
 
 /// `openat`.
@@ -48,8 +48,9 @@ pub(in crate::call) extern "sysv64" fn openat(
     mode: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    open_by(dirfd as i32, path, flags as u32, mode as u32)
+    open_by(dirfd as i32, path, flags as u32, mode as u32, &mut off)
 }
 
 /// `creat`.
@@ -60,8 +61,10 @@ pub(in crate::call) extern "sysv64" fn creat(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    open_by(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode as u32)
+    let flags = O_CREAT | O_WRONLY | O_TRUNC;
+    open_by(AT_FDCWD, path, flags, mode as u32, &mut off)
 }
 
 /// `close`.
@@ -72,12 +75,12 @@ pub(in crate::call) extern "sysv64" fn close(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    // SAFETY: what is called without a trap frame has interrupts off until it lets them come.
-    let taken = Task::here(|task| unsafe { task.process.files.peek() }.take(fd as i32));
+    let taken = Task::here(|task| task.process.files.peek(&off).take(fd as i32));
     match taken {
         Some(Ok(taken)) => {
-            with_interrupts(|| taken.release());
+            off.with_interrupts(|| taken.release());
             0
         }
         Some(Err(error)) => error.to_rax() as isize,
@@ -93,8 +96,9 @@ pub(in crate::call) extern "sysv64" fn unlink(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    remove(path).unwrap_or_else(|| call_handler(|| do_unlink(AT_FDCWD, path)))
+    remove(path, &mut off).unwrap_or_else(|| call_handler(&mut off, || do_unlink(AT_FDCWD, path)))
 }
 
 /// `unlinkat` of what is no directory.
@@ -105,22 +109,23 @@ pub(in crate::call) extern "sysv64" fn unlinkat(
     _more: usize,
     _other: usize,
     _last: usize,
+    off: IrqsOff,
 ) -> isize {
     if dirfd as i32 != AT_FDCWD || flags as i32 != 0 {
         return NOT_HANDLED;
     }
-    unlink(path, 0, 0, 0, 0, 0)
+    unlink(path, 0, 0, 0, 0, 0, off)
 }
 
-fn open_by(dirfd: i32, path: usize, flags: u32, mode: u32) -> isize {
+fn open_by(dirfd: i32, path: usize, flags: u32, mode: u32, off: &mut IrqsOff) -> isize {
     if !vm::frame::admits(admission::ROOM) {
         return NOT_HANDLED;
     }
     let may_make = flags & O_CREAT != 0 && flags & !(PLAIN | O_EXCL) == 0 && dirfd == AT_FDCWD;
     may_make
-        .then(|| make(path, flags, mode))
+        .then(|| make(path, flags, mode, off))
         .flatten()
-        .unwrap_or_else(|| call_handler(|| do_open(dirfd, path, flags, mode)))
+        .unwrap_or_else(|| call_handler(off, || do_open(dirfd, path, flags, mode)))
 }
 
 /// Words of a path that is short enough, its NUL included.
@@ -136,7 +141,7 @@ const BLANK: Words = {
     words
 };
 
-/// The head of the path at user address `addr`, as far as the page, and zeros behind it. Interrupts are off.
+/// The head of the path at user address `addr`, as far as the page, and zeros behind it.
 #[inline]
 fn head(words: &mut Words, addr: usize) -> Option<&[u8]> {
     let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
@@ -145,21 +150,18 @@ fn head(words: &mut Words, addr: usize) -> Option<&[u8]> {
     Some(bytes)
 }
 
-/// The answer of `found` for the place that `path` leads to, with the running process's table and
-/// credentials. Interrupts are off.
+/// The answer of `found` for the place that `path` leads to, with the running process's credentials.
 #[inline]
 fn at_parent<'p, R>(
     task: &Arc<Task>,
     path: &'p [u8],
     found: impl FnOnce(&ParentLookup<'_, 'p>, &Cred) -> Option<R>,
+    off: &IrqsOff,
 ) -> Option<(R, &'p [u8])> {
     let process = &task.process;
-    // SAFETY: who calls has interrupts off.
-    unsafe {
-        let (cred, context) = (process.cred.peek(), process.fs.peek());
-        let parent = parent_lookup::find(context, path, cred)?;
-        Some((found(&parent, cred)?, parent.name))
-    }
+    let (cred, context) = (process.cred.peek(off), process.fs.peek(off));
+    let parent = parent_lookup::find(context, path, cred, off)?;
+    Some((found(&parent, cred)?, parent.name))
 }
 
 /// The things that making a file needs when interrupts are on.
@@ -171,8 +173,8 @@ struct Making<'p> {
     files: Arc<FdTable>,
 }
 
-/// Makes the file at `addr`, which is not there, and opens it. Interrupts are off.
-fn make(addr: usize, flags: u32, mode: u32) -> Option<isize> {
+/// Makes the file at `addr`, which is not there, and opens it.
+fn make(addr: usize, flags: u32, mode: u32, off: &mut IrqsOff) -> Option<isize> {
     if fsnotify::any() {
         return None;
     }
@@ -180,20 +182,18 @@ fn make(addr: usize, flags: u32, mode: u32) -> Option<isize> {
     let path = head(&mut words, addr)?;
     let making = Task::here(|task| {
         let process = &task.process;
-        // SAFETY: interrupts are off.
-        unsafe { process.files.peek() }.has_place().ok()?;
-        let (dir, name) = at_parent(task, path, |parent, _| parent.vacant())?;
+        process.files.peek(off).has_place().ok()?;
+        let (dir, name) = at_parent(task, path, |parent, _| parent.vacant(), off)?;
         Some(Making {
             dir,
             name,
             cred: process.cred.get(),
-            // SAFETY: as above.
-            umask: unsafe { process.fs.peek() }.umask(),
+            umask: process.fs.peek(off).umask(),
             files: process.files.get(),
         })
     });
     let making = making.flatten()?;
-    match with_interrupts(|| made(making, flags, mode)) {
+    match off.with_interrupts(|| made(making, flags, mode)) {
         Ok(fd) => Some(fd as isize),
         // Somebody else has just made it; or a wait was interrupted.
         Err(Errno::EEXIST) => None,
@@ -226,8 +226,8 @@ fn made(making: Making<'_>, flags: u32, mode: u32) -> Result<i32> {
     Ok(fd)
 }
 
-/// Removes the name at `addr`, which is there and no directory's. Interrupts are off.
-fn remove(addr: usize) -> Option<isize> {
+/// Removes the name at `addr`, which is there and no directory's.
+fn remove(addr: usize, off: &mut IrqsOff) -> Option<isize> {
     if fsnotify::any() {
         return None;
     }
@@ -235,7 +235,7 @@ fn remove(addr: usize) -> Option<isize> {
     let path = head(&mut words, addr)?;
     let found = |parent: &ParentLookup<'_, '_>, cred: &Cred| parent.removable(cred);
     let (dir, name): (Arc<dyn Inode>, _) =
-        Task::here(|task| at_parent(task, path, found)).flatten()?;
+        Task::here(|task| at_parent(task, path, found, off)).flatten()?;
     // If somebody else has changed it meanwhile, the ordinary way sees that.
-    with_interrupts(move || dir.unlink(name).ok().map(|()| 0))
+    off.with_interrupts(move || dir.unlink(name).ok().map(|()| 0))
 }

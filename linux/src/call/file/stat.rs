@@ -9,6 +9,7 @@ use abi::linux::{
     X_OK,
 };
 use abi::nr;
+use machine::irqs_off::IrqsOff;
 
 use super::{FileCaller, UserPath, user_path};
 use crate::call::{Args, Handler};
@@ -19,7 +20,7 @@ use file::fs::mount::{MS_NOEXEC, mount_from};
 use file::fs::perm;
 use file::fs::{Attr, FileKind, FsContext, VfsPath};
 use process::{Process, Task};
-use thread::frameless::{NOT_HANDLED, with_interrupts};
+use thread::frameless::NOT_HANDLED;
 
 /// Calls of this family.
 pub const CALLS: &[(usize, Handler)] = &[
@@ -65,8 +66,8 @@ fn at_once(mut path: UserPath, addr: usize, follow: bool) -> Option<Result<usize
 }
 
 /// As [`at_once`], of the path at user address `path`, for a call without a trap frame.
-fn frameless(path: usize, addr: usize, follow: bool) -> isize {
-    let answer = with_interrupts(|| match user_path(path) {
+fn frameless(path: usize, addr: usize, follow: bool, off: &mut IrqsOff) -> isize {
+    let answer = off.with_interrupts(|| match user_path(path) {
         Ok(path) => at_once(path, addr, follow),
         Err(error) => Some(Err(error)),
     });
@@ -85,8 +86,9 @@ pub(crate) extern "sysv64" fn stat_frameless(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    frameless(path, addr, true)
+    frameless(path, addr, true, &mut off)
 }
 
 /// `lstat` of such a file.
@@ -97,8 +99,9 @@ pub(crate) extern "sysv64" fn lstat_frameless(
     _more: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    frameless(path, addr, false)
+    frameless(path, addr, false, &mut off)
 }
 
 /// `newfstatat` of such a file, by a path from the working directory or the root.
@@ -109,9 +112,12 @@ pub(crate) extern "sysv64" fn newfstatat_frameless(
     flags: usize,
     _other: usize,
     _last: usize,
+    mut off: IrqsOff,
 ) -> isize {
     match flags as u32 {
-        flags @ (0 | NOFOLLOW) if dirfd as i32 == AT_FDCWD => frameless(path, addr, flags == 0),
+        flags @ (0 | NOFOLLOW) if dirfd as i32 == AT_FDCWD => {
+            frameless(path, addr, flags == 0, &mut off)
+        }
         _ => NOT_HANDLED,
     }
 }

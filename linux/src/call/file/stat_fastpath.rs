@@ -14,7 +14,7 @@
 //!
 //! Source: dissertation, 7.3.1 (what `open` costs) and section 3.2.1 (what is known is a constant).
 //!
-//! *Unsafe*: entries, inodes and descriptions that stay while interrupts are off.
+//! *Unsafe*: descriptions in the running thread's table that stay while interrupts are off.
 
 use abi::errno::Errno;
 use abi::linux::{AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_SYMLINK_NOFOLLOW};
@@ -28,6 +28,7 @@ use file::fs::lockfree_walk::{self, PaddedPath, WalkResult};
 use file::fs::path_cache::PathKey;
 use file::fs::published::{CONSTANT, COPIED, FOUND, Published, TOUCHED, VERSION};
 use file::routine_env::keep;
+use machine::irqs_off::IrqsOff;
 use process::Task;
 use quaject::UserAccess;
 use thread::frameless::{FramelessFn, call_word};
@@ -267,18 +268,21 @@ fn address(shown: &Published) -> isize {
     core::ptr::from_ref(shown).addr() as isize
 }
 
-/// The answer about `path` to the running thread's process, interrupts off.
+/// The answer about `path` to the running thread's process.
 #[inline(always)]
-fn by_path(task: &Arc<Task>, path: &PathKey, follow: bool) -> isize {
+fn by_path(task: &Arc<Task>, path: &PathKey, follow: bool, off: &IrqsOff) -> isize {
     let process = &task.process;
-    // SAFETY: a dispatcher calls with interrupts off, and they stay off while the answer is used.
-    let answer = unsafe {
-        let (cred, context) = (process.cred.peek(), process.fs.peek());
-        lockfree_walk::find(context, PaddedPath::of(path), cred, follow)
-    };
-    said(answer)
+    let (cred, context) = (process.cred.peek(off), process.fs.peek(off));
+    said(lockfree_walk::find(
+        context,
+        PaddedPath::of(path),
+        cred,
+        follow,
+        off,
+    ))
 }
 
+/// What a function returns about `answer`: an address that the stub uses before it lets interrupts come.
 #[inline(always)]
 fn said(answer: WalkResult) -> isize {
     match answer {
@@ -289,51 +293,49 @@ fn said(answer: WalkResult) -> isize {
     }
 }
 
-extern "sysv64" fn stat(path: &PathKey) -> isize {
-    Task::here(|task| by_path(task, path, true)).unwrap_or(SLOW_PATH)
+extern "sysv64" fn stat(path: &PathKey, off: IrqsOff) -> isize {
+    Task::here(|task| by_path(task, path, true, &off)).unwrap_or(SLOW_PATH)
 }
 
-extern "sysv64" fn lstat(path: &PathKey) -> isize {
-    Task::here(|task| by_path(task, path, false)).unwrap_or(SLOW_PATH)
+extern "sysv64" fn lstat(path: &PathKey, off: IrqsOff) -> isize {
+    Task::here(|task| by_path(task, path, false, &off)).unwrap_or(SLOW_PATH)
 }
 
-extern "sysv64" fn fstat(fd: i32) -> isize {
-    Task::here(|task| behind(task, fd))
+extern "sysv64" fn fstat(fd: i32, off: IrqsOff) -> isize {
+    Task::here(|task| behind(task, fd, &off))
         .flatten()
         .unwrap_or(SLOW_PATH)
 }
 
 /// The answer about the file behind `fd`.
 #[inline(always)]
-fn behind(task: &Arc<Task>, fd: i32) -> Option<isize> {
-    // SAFETY: as in `by_path`, and the running thread is of the process whose table it is.
-    let of = unsafe { task.process.files.peek().at_hand(fd) }?;
+fn behind(task: &Arc<Task>, fd: i32, off: &IrqsOff) -> Option<isize> {
+    // SAFETY: the running thread is of the process whose table it is.
+    let of = unsafe { task.process.files.peek(off).at_hand(fd, off) }?;
     Some(address(of.published()?))
 }
 
-extern "sysv64" fn newfstatat(path: &PathKey, fd: i32, flags: u32) -> isize {
-    Task::here(|task| at(task, path, fd, flags))
+extern "sysv64" fn newfstatat(path: &PathKey, fd: i32, flags: u32, off: IrqsOff) -> isize {
+    Task::here(|task| at(task, path, fd, flags, &off))
         .flatten()
         .unwrap_or(SLOW_PATH)
 }
 
 #[inline(always)]
-fn at(task: &Arc<Task>, path: &PathKey, fd: i32, flags: u32) -> Option<isize> {
+fn at(task: &Arc<Task>, path: &PathKey, fd: i32, flags: u32, off: &IrqsOff) -> Option<isize> {
     let follow = match flags & !(AT_NO_AUTOMOUNT as u32) {
         0 => true,
         NOFOLLOW => false,
-        EMPTY if path.is_empty() => return behind(task, fd),
+        EMPTY if path.is_empty() => return behind(task, fd, off),
         _ => return None,
     };
     if fd == AT_FDCWD || path.absolute() {
-        return Some(by_path(task, path, follow));
+        return Some(by_path(task, path, follow, off));
     }
     let process = &task.process;
-    // SAFETY: as in `by_path` and `behind`.
-    unsafe {
-        let cred = process.cred.peek();
-        let start = process.files.peek().at_hand(fd)?.place()?;
-        let answer = lockfree_walk::find_from(start, PaddedPath::of(path), cred, follow);
-        Some(said(answer))
-    }
+    let cred = process.cred.peek(off);
+    // SAFETY: as in `behind`.
+    let of = unsafe { process.files.peek(off).at_hand(fd, off) }?;
+    let answer = lockfree_walk::find_from(of.place()?, PaddedPath::of(path), cred, follow, off);
+    Some(said(answer))
 }

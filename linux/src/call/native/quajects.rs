@@ -21,6 +21,7 @@ use file::fs::pseudofs::{TextOut, TextPiece};
 use file::io::IoBuf;
 use file::poll::{self, PollTable};
 use file::{DescRoutine, File, OpenFile, Operation, routine_env};
+use machine::irqs_off::IrqsOff;
 use process::Process;
 use process::cached_operations::CachedOperation;
 use process::dispatch::cached;
@@ -118,8 +119,9 @@ pub extern "sysv64" fn invoke_frameless(
     argument: usize,
     _: usize,
     _: usize,
+    mut off: IrqsOff,
 ) -> isize {
-    call_handler(|| invoke(fd as i32, number, argument))
+    call_handler(&mut off, || invoke(fd as i32, number, argument))
 }
 
 /// Makes a quaject that tells the thread with this handle of an event. ENOMEM, EMFILE.

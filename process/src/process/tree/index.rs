@@ -17,7 +17,7 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 
 use abi::errno::Result;
-use machine::cpu::{irq_restore, irq_save};
+use machine::irqs_off::{IrqsOff, irqs_off};
 use sync::epoch;
 use vm::sparse::SparseTable;
 
@@ -90,7 +90,7 @@ pub(crate) fn arrivals() -> u64 {
 ///
 /// # Safety
 /// `entry` was found in the register since interrupts were switched off, and names a `T`.
-unsafe fn counted<T>(entry: *mut ()) -> Option<Arc<T>> {
+unsafe fn counted<T>(entry: *mut (), _off: &IrqsOff) -> Option<Arc<T>> {
     // SAFETY: the entry's weak count is given up only after a grace period; `ManuallyDrop` leaves it alone.
     let weak = unsafe { Weak::from_raw(entry.cast_const().cast::<T>()) };
     ManuallyDrop::new(weak).upgrade()
@@ -99,13 +99,12 @@ unsafe fn counted<T>(entry: *mut ()) -> Option<Arc<T>> {
 /// The process with number `pid`, if `seen` accepts the bits of its entry.
 fn process(pid: i32, seen: impl Fn(usize) -> bool) -> Option<Arc<Process>> {
     // Bound: one load, and a count.
-    let irq = irq_save();
-    let (thing, bits) = REGISTER.get(pid);
-    let there = !thing.is_null() && seen(bits);
-    // SAFETY: interrupts are off; `seen` refuses threads.
-    let found = there.then(|| unsafe { counted(thing) }).flatten();
-    irq_restore(irq);
-    found
+    irqs_off(|off| {
+        let (thing, bits) = REGISTER.get(pid);
+        let there = !thing.is_null() && seen(bits);
+        // SAFETY: interrupts are off; `seen` refuses threads.
+        there.then(|| unsafe { counted(thing, off) }).flatten()
+    })
 }
 
 /// The process with number `pid`.
@@ -120,12 +119,12 @@ pub(crate) fn any(pid: i32) -> Option<Arc<Process>> {
 
 /// The thread with number `tid`, of any process.
 pub(crate) fn find_task(tid: i32) -> Option<Arc<Task>> {
-    let irq = irq_save();
-    let (thing, bits) = REGISTER.get(tid);
-    let further = !thing.is_null() && bits == THREAD;
-    // SAFETY: interrupts are off, and the entry is a thread's.
-    let found = further.then(|| unsafe { counted(thing) });
-    irq_restore(irq);
+    let found = irqs_off(|off| {
+        let (thing, bits) = REGISTER.get(tid);
+        let further = !thing.is_null() && bits == THREAD;
+        // SAFETY: interrupts are off, and the entry is a thread's.
+        further.then(|| unsafe { counted(thing, off) })
+    });
     match found {
         Some(task) => task,
         None => find(tid)?.task(tid),
@@ -135,11 +134,15 @@ pub(crate) fn find_task(tid: i32) -> Option<Arc<Task>> {
 /// Calls `look` with the process with number `pid`, if there is one, without taking a count.
 ///
 /// # Safety
-/// Interrupts are off until this returns. Everything that `look` reads of the process is freed only after a
-/// grace period.
-pub(crate) unsafe fn with<R>(pid: i32, look: impl FnOnce(&Process) -> R) -> Option<R> {
+/// Everything that `look` reads of the process is freed only after a grace period.
+pub(crate) unsafe fn with<R>(
+    pid: i32,
+    look: impl FnOnce(&Process) -> R,
+    _off: &IrqsOff,
+) -> Option<R> {
     let (thing, bits) = REGISTER.get(pid);
     let there = !thing.is_null() && bits == 0;
-    // SAFETY: the entry's weak count keeps the memory, and the caller keeps its contents.
+    // SAFETY: the entry's weak count, which is given up a grace period after the entry, keeps the memory, and
+    // the caller keeps its contents.
     there.then(|| look(unsafe { &*thing.cast::<Process>() }))
 }
