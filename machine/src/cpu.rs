@@ -399,6 +399,23 @@ pub unsafe fn wrmsr(register: u32, value: u64) {
     }
 }
 
+/// The bases of the running program's FS and GS segments, as this CPU has them: the program may have changed
+/// them itself.
+pub fn segment_bases() -> [u64; 2] {
+    #[cfg(target_os = "none")]
+    if crate::features::get().fsgsbase() {
+        let (fs, gs);
+        // SAFETY: the processor has the instructions, which CR4 permits (`segments`).
+        unsafe {
+            core::arch::asm!("rdfsbase {}", "rdgsbase {}", out(reg) fs, out(reg) gs,
+                options(nomem, nostack, preserves_flags));
+        }
+        return [fs, gs];
+    }
+    // SAFETY: every x86-64 has the registers.
+    [MSR_FS_BASE, MSR_GS_BASE].map(|register| unsafe { rdmsr(register) })
+}
+
 /// Extended features: no-execute, `syscall`.
 pub(crate) const MSR_EFER: u32 = 0xc000_0080;
 /// MSR of the user's FS base (thread-local storage).

@@ -1,4 +1,5 @@
-/* Vector registers, x87 state and thread-local storage survive switches between processes and threads.
+/* Vector registers, x87 state, thread-local storage and segment bases survive switches between processes and
+ * threads, and no other thread sees them.
  *
  * Interface: floating ROUNDS. Two processes of two threads each hold values of their own in every register
  * that this processor has, give way and are preempted, and look whether the values are still there. Prints
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,6 +77,58 @@ static long through(const struct registers *in, struct registers *out, long numb
     return result;
 }
 
+#define ARCH_SET_GS 0x1001
+#define ARCH_GET_GS 0x1004
+
+/* The program may use the instructions for segment bases. */
+static int has_bases;
+
+/* Whether that is so: the processor has them, and the system permits them. */
+static int may_use_bases(void)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        uint64_t base;
+        signal(SIGILL, SIG_DFL);
+        __asm__ volatile("rdgsbase %0" : "=r"(base));
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return status == 0;
+}
+
+static uint64_t gs_base(void)
+{
+    uint64_t base = 0;
+    if (has_bases)
+        __asm__ volatile("rdgsbase %0" : "=r"(base));
+    else
+        syscall(SYS_arch_prctl, ARCH_GET_GS, &base);
+    return base;
+}
+
+static void set_gs_base(uint64_t base, int by_instruction)
+{
+    if (by_instruction && has_bases)
+        __asm__ volatile("wrgsbase %0" : : "r"(base));
+    else
+        syscall(SYS_arch_prctl, ARCH_SET_GS, base);
+}
+
+/* Another FS base, set by an instruction, survives this call. */
+static int fs_survives(uint64_t base, long number)
+{
+    uint64_t own, then;
+    if (!has_bases)
+        return 1;
+    __asm__ volatile("rdfsbase %[own]\n wrfsbase %[base]\n syscall\n rdfsbase %[then]\n wrfsbase %[own]\n"
+                     : [own] "=&r"(own), [then] "=&r"(then), "+a"(number)
+                     : [base] "r"(base)
+                     : "rcx", "r11", "memory");
+    return then == base;
+}
+
 static void on_signal(int number)
 {
     /* The handler has a clean state of its own and spoils it. */
@@ -92,6 +146,10 @@ static void *hold(void *which)
     struct registers in, out;
     pid_t thread = syscall(SYS_gettid);
     own = self;
+    /* Every second party has none. */
+    uint64_t base = self % 2 ? 0x10000 * self : 0;
+    if (base)
+        set_gs_base(base, self % 4 == 3);
     for (long round = 0; round < rounds; round++) {
         memset(&in, 0, sizeof in);
         memset(&out, 0, sizeof out);
@@ -120,12 +178,18 @@ static void *hold(void *which)
                    in.mxcsr, out.mxcsr, in.control, out.control, in.x87, out.x87);
             _exit(1);
         }
+        if (round % 32 == 9 && base)
+            set_gs_base(base += 16, round % 64 == 9);
+        if (gs_base() != base || !fs_survives(0x1000 * self + round, SYS_sched_yield)) {
+            printf("not ok party %ld, round %ld: segment bases, GS %lx\n", self, round, (long)gs_base());
+            _exit(1);
+        }
         if (own != (uint64_t)self) {
             printf("not ok party %ld: thread-local storage\n", self);
             _exit(1);
         }
         if (child == 0)
-            _exit(0);
+            _exit(gs_base() != base);
         int status = 0;
         if (child > 0 && (waitpid(child, &status, 0) != child || status != 0)) {
             printf("not ok party %ld: its child, status %x\n", self, status);
@@ -147,6 +211,17 @@ static int process(long number)
 int main(int argc, char **argv)
 {
     int status = 0, bad = 0;
+    has_bases = may_use_bases();
+    if (has_bases != ((getauxval(AT_HWCAP2) & 2) != 0)) {
+        printf("not ok AT_HWCAP2 tells of the instructions for segment bases\n");
+        return 1;
+    }
+    if (argc == 2) {
+        /* The next program has none. */
+        set_gs_base(0x5000, 1);
+        execl("/proc/self/exe", argv[0], argv[1], "again", (char *)0);
+    }
+    bad |= gs_base() != 0;
     rounds = argc > 1 ? atol(argv[1]) : 200;
     wide = has_avx();
     signal(SIGUSR1, on_signal);

@@ -185,6 +185,8 @@ constants! { u64:
     AT_BASE = 7, AT_FLAGS = 8, AT_ENTRY = 9, AT_UID = 11, AT_EUID = 12, AT_GID = 13, AT_EGID = 14,
     AT_PLATFORM = 15, AT_HWCAP = 16, AT_CLKTCK = 17, AT_SECURE = 23, AT_BASE_PLATFORM = 24,
     AT_RANDOM = 25, AT_HWCAP2 = 26, AT_EXECFN = 31, AT_SYSINFO_EHDR = 33, AT_MINSIGSTKSZ = 51,
+    // Of AT_HWCAP2: programs may use `wrfsbase` and its like.
+    HWCAP2_FSGSBASE = 2,
 }
 
 /// A `wait` status for an ordinary exit.

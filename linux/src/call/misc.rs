@@ -241,7 +241,7 @@ fn arch_prctl(a: &mut Args) -> Result<usize> {
     match a.int(0) {
         ARCH_SET_FS | ARCH_SET_GS if base >= USER_END => return Err(Errno::EPERM),
         ARCH_SET_FS => thread.set_fs_base(base as u64),
-        ARCH_SET_GS => thread.set_gs_base(base as u64).map_err(|_| Errno::ENOMEM)?,
+        ARCH_SET_GS => thread.set_gs_base(base as u64),
         ARCH_GET_FS => user::put(base, &thread.fs_base())?,
         ARCH_GET_GS => user::put(base, &thread.gs_base())?,
         // Everybody may execute it: nothing makes it fault.

@@ -306,9 +306,11 @@ fn build_stack(
     space.map_stack(top, length, prot)?;
     let mut random = [0; 16];
     machine::random::fill(&mut random);
+    let fsgsbase = u64::from(machine::features::get().fsgsbase());
     let aux = |placed: stack::AuxAddresses| {
         [
             (AT_HWCAP, u64::from(machine::features::cpuid(1, 0)[3])),
+            (AT_HWCAP2, HWCAP2_FSGSBASE * fsgsbase),
             (AT_PAGESZ, PAGE as u64),
             (AT_CLKTCK, CLK_TCK),
             (AT_PHDR, main.phdr as u64),
@@ -422,10 +424,7 @@ fn commit(
     thread::speculation::executed();
     let thread = thread::current();
     thread.set_fs_base(0);
-    if thread.gs_base() != 0 {
-        // A thread that has the base has the code for it: this cannot fail.
-        let _ = thread.set_gs_base(0);
-    }
+    thread.set_gs_base(0);
     if had_own_calls {
         // Without memory the numbers remain, and lead to descriptors of this program, as any number does.
         let _ = dispatch::renew(task);

@@ -65,7 +65,7 @@ pub const POISON_DEFAULT: i32 = 2;
 const PIECE: usize = 16;
 
 /// Entries of a program's auxiliary vector, the last one included.
-pub const AUX: usize = 19;
+pub const AUX: usize = 20;
 
 /// The running program.
 #[derive(Clone, Default)]

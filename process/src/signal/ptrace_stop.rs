@@ -213,9 +213,8 @@ fn take(task: &Task, trap: &mut TrapFrame, r: &UserRegs) {
     if r.fs_base < USER_END as u64 {
         task.thread.set_fs_base(r.fs_base);
     }
-    if r.gs_base < USER_END as u64 && r.gs_base != task.thread.gs_base() {
-        // Without memory for the switch code it stays unchanged.
-        let _ = task.thread.set_gs_base(r.gs_base);
+    if r.gs_base < USER_END as u64 {
+        task.thread.set_gs_base(r.gs_base);
     }
 }
 

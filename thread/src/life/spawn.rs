@@ -14,7 +14,6 @@ use crate::dispatch::begin::begin;
 use crate::ring::per_cpu::here;
 use crate::running::block::start;
 use crate::running::handover::switch;
-use crate::switch::lazy_fpu::FpuChange;
 use crate::switch::{Keys, lazy_fpu};
 use crate::tte::code::{SwitchCode, SwitchKind};
 use crate::tte::flags::DEAD;
@@ -122,11 +121,10 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         if area.is_some() {
             kind = kind.with(SwitchKind::FP);
         }
-        if parent
-            .kind()
-            .has_any(SwitchKind::GS.with(SwitchKind::ASKED))
-        {
-            kind = bequeath(parent, &thread, kind);
+        thread.gs_base.store(parent.gs_base(), Ordering::Relaxed);
+        if parent.kind().contains(SwitchKind::ASKED) {
+            kind = kind.with(SwitchKind::ASKED);
+            parent.inherit_speculation_control(&thread);
         }
         interrupted::inherit(parent, &thread)?;
     } else if kind == SwitchKind::USER && machine::mitigate::measures().eager_vectors() {
@@ -183,23 +181,6 @@ pub fn create(spec: &Spec) -> Result<Thread, NoMemory> {
         }
     }
     Ok(thread)
-}
-
-/// `kind` and what few threads have, as `parent`, the running one, has it for its child.
-#[cold]
-fn bequeath(parent: &Tte, child: &Tte, kind: SwitchKind) -> SwitchKind {
-    let mut kind = kind;
-    if parent.kind().contains(SwitchKind::GS) {
-        kind = kind.with(SwitchKind::GS);
-        child
-            .gs_base
-            .store(parent.gs_base.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-    if parent.kind().contains(SwitchKind::ASKED) {
-        kind = kind.with(SwitchKind::ASKED);
-        parent.inherit_speculation_control(child);
-    }
-    kind
 }
 
 /// Makes and starts a kernel thread.
@@ -329,31 +310,30 @@ impl Tte {
         irq_restore(irq);
     }
 
-    /// The user's FS base.
+    /// The user's FS base: of the running thread, or of one that does not run.
     pub fn fs_base(&self) -> u64 {
-        self.fs_base.load(Ordering::Relaxed)
+        match self.is(tte::current()) {
+            true => machine::cpu::segment_bases()[0],
+            false => self.fs_base.load(Ordering::Relaxed),
+        }
     }
 
-    /// Sets the user's GS base of the running thread, which this is; from now on its switch code carries it.
-    /// The caller has checked that it is a user address.
-    ///
-    /// # Errors
-    /// No memory for the switch code.
-    pub fn set_gs_base(&self, base: u64) -> Result<(), NoMemory> {
-        if !self.kind().contains(SwitchKind::GS) {
-            self.replug(self.kind().with(SwitchKind::GS), FpuChange::Keep)?;
-        }
+    /// Sets the user's GS base of the running thread, which this is. The caller has checked that it is a user
+    /// address.
+    pub fn set_gs_base(&self, base: u64) {
         let irq = irq_save();
         self.gs_base.store(base, Ordering::Relaxed);
         // SAFETY: as in `set_fs_base`; the kernel does not use GS.
         unsafe { machine::cpu::wrmsr(machine::cpu::MSR_GS_BASE, base) };
         irq_restore(irq);
-        Ok(())
     }
 
-    /// The user's GS base.
+    /// The user's GS base: of the running thread, or of one that does not run.
     pub fn gs_base(&self) -> u64 {
-        self.gs_base.load(Ordering::Relaxed)
+        match self.is(tte::current()) {
+            true => machine::cpu::segment_bases()[1],
+            false => self.gs_base.load(Ordering::Relaxed),
+        }
     }
 }
 

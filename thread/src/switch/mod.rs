@@ -25,8 +25,8 @@
 //! The set that the links lead to is the thread's *way* (`yielding.rs`).
 //!
 //! Known when generated, so constants in the code: the entry's address, the kernel stack, whether the thread
-//! ever enters user mode, whether it has vector registers or a GS base, and which instructions this processor
-//! has for them. Two values stay words of the entry: the dispatcher, since threads that share a descriptor
+//! ever enters user mode, whether it has vector registers, and which instructions this processor has for them
+//! and for segment bases. Two values stay words of the entry: the dispatcher, since threads that share a descriptor
 //! table get new dispatchers while they run on other CPUs; and the page-table root, since an ending thread
 //! must be able to leave its address space without allocating memory. `Cpu::root` is stored before CR3, as
 //! the TLB shootdown requires. The stack base already has the CPU: moving a thread to another CPU stores it
@@ -65,9 +65,13 @@ pub struct Keys {
     pub fpu_area: usize,
 }
 
+/// Offsets of the words for the bases of a program's segments.
+const FS_BASE: i32 = offset_of!(Tte, fs_base) as i32;
+const GS_BASE: i32 = offset_of!(Tte, gs_base) as i32;
+
 /// Bytes in front of `sw_in` that change the address space.
 const MM_LEN: usize = 8 + 4 + 3;
-const VARIANTS: usize = 256;
+const VARIANTS: usize = 128;
 
 /// One constant is both the mask of marks that a thread checks and the mask of vector-register components
 /// that it loads.
@@ -84,20 +88,16 @@ macro_rules! templates {
 }
 /// By variant without the bits for vector registers ([`place_of`]); those with [`SwitchKind::FP`] are in
 /// [`VECTOR`].
-static PLAIN: [Template<4>; 64] = templates!(plain:
-    0 1 0 0 4 5 0 0 8 9 0 0 12 13 0 0
-    64 65 0 0 68 69 0 0 72 73 0 0 76 77 0 0
-    128 129 0 0 132 133 0 0 136 137 0 0 140 141 0 0
-    192 193 0 0 196 197 0 0 200 201 0 0 204 205 0 0);
-/// By variant less the bits below [`SwitchKind::FSGSBASE`]: without and with a GS base.
-static VECTOR: [Template<5>; 64] = templates!(vector: 3 7 11 15 19 23 27 31 35 39 43 47 51 55 59 63
-    67 71 75 79 83 87 91 95 99 103 107 111 115 119 123 127
-    131 135 139 143 147 151 155 159 163 167 171 175 179 183 187 191
-    195 199 203 207 211 215 219 223 227 231 235 239 243 247 251 255);
+static PLAIN: [Template<4>; 32] = templates!(plain:
+    0 1 0 0 4 5 0 0 32 33 0 0 36 37 0 0
+    64 65 0 0 68 69 0 0 96 97 0 0 100 101 0 0);
+/// By variant less the bits below [`SwitchKind::FSGSBASE`].
+static VECTOR: [Template<5>; 32] = templates!(vector: 3 7 11 15 19 23 27 31 35 39 43 47 51 55 59 63
+    67 71 75 79 83 87 91 95 99 103 107 111 115 119 123 127);
 
 /// Index of the template of a variant without vector registers.
 fn place_of(variant: usize) -> usize {
-    variant & 15 | variant >> 6 << 4
+    variant & 7 | variant >> 5 << 3
 }
 
 impl SwitchCode {
@@ -224,7 +224,7 @@ fn generate(d: &mut Draft, variant: u8, keys: &[Hole; 4], area: i32) {
     );
     dynasm!(d ; .arch x64 ; mov rsp, [tte + offset_of!(Tte, rsp) as i32]);
     let rare = Rare::new(d);
-    begin(d, variant, tte, base);
+    begin(d, variant, tte, base, &rare);
     vectors(d, variant, tte, area, &rare);
     dynasm!(d
         ; .arch x64
@@ -237,6 +237,7 @@ fn generate(d: &mut Draft, variant: u8, keys: &[Hole; 4], area: i32) {
         ; ret
     );
     rarely(d, variant, &rare);
+    bases_rarely(d, variant, tte, &rare);
 
     note(variant, &SW_OUT_AT, d);
     dynasm!(d
@@ -248,18 +249,13 @@ fn generate(d: &mut Draft, variant: u8, keys: &[Hole; 4], area: i32) {
         ; push r14
         ; push r15
     );
-    if has(variant, SwitchKind::ASKED) {
-        speculation::end(d, base);
-    }
-    if has(variant, SwitchKind::WATCHED) {
-        hw_breakpoints::end(d);
-    }
-    end(d, variant, tte, area);
+    let gone = end(d, variant, tte, base, area);
     dynasm!(d
         ; .arch x64
         ; mov [tte + offset_of!(Tte, rsp) as i32], rsp
     );
     jump_through(d, tte + offset_of!(Tte, link) as i32);
+    gs_gone(d, variant, tte, gone);
 
     if has(variant, SwitchKind::USER) {
         yield_way(d, variant, [tte, base, area], [slow, over]);
@@ -279,7 +275,7 @@ fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, ove
     into_space(d, tte);
     note(variant, &YIELD_IN_AT, d);
     let rare = Rare::new(d);
-    begin(d, variant, tte, base);
+    begin(d, variant, tte, base, &rare);
     // For the vector registers, and for the check of the thread's marks; the remaining value is the call's
     // result.
     dynasm!(d ; .arch x64 ; mov eax, ATTENTION as i32);
@@ -315,6 +311,7 @@ fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, ove
     dynasm!(d ; .arch x64 ; mov rsp, base ; mov eax, abi::nr::SCHED_YIELD as i32);
     d.jmp_abs(slow);
     shared_rarely(d, variant, tte, &rare);
+    bases_rarely(d, variant, tte, &rare);
 
     // Alone in its level, and all other levels are empty: nothing to do.
     note(variant, &YIELD_FIRST_AT, d);
@@ -364,18 +361,13 @@ fn yield_way(d: &mut Draft, variant: u8, [tte, base, area]: [i32; 3], [slow, ove
     } else {
         dynasm!(d ; .arch x64 ; mov [user_rsp], rsp);
     }
-    if has(variant, SwitchKind::ASKED) {
-        speculation::end(d, base);
-    }
-    if has(variant, SwitchKind::WATCHED) {
-        hw_breakpoints::end(d);
-    }
-    end(d, variant, tte, area);
+    let gone = end(d, variant, tte, base, area);
     dynasm!(d
         ; .arch x64
         ; mov rdi, [base + StackBase::CPU as i32]
     );
     jump_through(d, tte + offset_of!(Tte, link) as i32);
+    gs_gone(d, variant, tte, gone);
 }
 
 /// To user mode by `sysretq`, which the assembler does not know; in tests to the caller.
@@ -399,7 +391,7 @@ fn into_space(d: &mut Draft, tte: i32) {
 
 /// Makes the thread the running thread of the CPU at rdi from the time stamp in rax on, except for the vector
 /// registers; changes rax, rcx, rdx and flags.
-fn begin(d: &mut Draft, variant: u8, tte: i32, base: i32) {
+fn begin(d: &mut Draft, variant: u8, tte: i32, base: i32, rare: &Rare) {
     dynasm!(d
         ; .arch x64
         ; sub [tte + offset_of!(Tte, time) as i32], rax
@@ -415,20 +407,9 @@ fn begin(d: &mut Draft, variant: u8, tte: i32, base: i32) {
         ; mov [rdi + Cpu::DISPATCHER as i32], rcx
         ; mov QWORD [rdi + Cpu::RSP0 as i32], base
     );
-    load_base(
-        d,
-        variant,
-        tte + offset_of!(Tte, fs_base) as i32,
-        MSR_FS_BASE,
-    );
-    if has(variant, SwitchKind::GS) {
-        load_base(
-            d,
-            variant,
-            tte + offset_of!(Tte, gs_base) as i32,
-            MSR_GS_BASE,
-        );
-    }
+    load_base(d, variant, tte + FS_BASE, MSR_FS_BASE);
+    // Nobody's GS base is here.
+    dynasm!(d ; .arch x64 ; cmp QWORD [tte + GS_BASE], 0 ; jne =>rare.gs ; =>rare.based);
     if has(variant, SwitchKind::ASKED) {
         speculation::begin(d, tte);
     }
@@ -494,11 +475,14 @@ fn restore(d: &mut Draft, variant: u8, area: i32) {
     }
 }
 
-/// Labels between [`vectors`] or [`shared_vectors`] and their rare cases.
+/// Labels between [`begin`], [`vectors`] or [`shared_vectors`] and their rare cases.
 struct Rare {
     go: Label,
     load: Label,
     away: Label,
+    /// The thread has a GS base, and where [`begin`] goes on.
+    gs: Label,
+    based: Label,
 }
 
 impl Rare {
@@ -507,6 +491,8 @@ impl Rare {
             go: d.label(),
             load: d.label(),
             away: d.label(),
+            gs: d.label(),
+            based: d.label(),
         }
     }
 }
@@ -547,8 +533,50 @@ fn shared_rarely(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
     );
 }
 
-/// Saves the vector registers and stops the clock: rax is the time stamp then. Changes rdx.
-fn end(d: &mut Draft, variant: u8, tte: i32, area: i32) {
+/// The rare case of [`begin`]: a thread that has a GS base.
+fn bases_rarely(d: &mut Draft, variant: u8, tte: i32, rare: &Rare) {
+    if !has(variant, SwitchKind::USER) {
+        return;
+    }
+    d.bind(rare.gs);
+    load_base(d, variant, tte + GS_BASE, MSR_GS_BASE);
+    dynasm!(d ; .arch x64 ; jmp =>rare.based);
+}
+
+/// Labels of [`gs_gone`]: it begins, and where [`end`] goes on.
+#[derive(Clone, Copy)]
+struct Gone {
+    gs: Label,
+    on: Label,
+}
+
+/// Saves what a program may have changed, and stops the clock: rax is the time stamp then. Changes rcx and
+/// rdx.
+fn end(d: &mut Draft, variant: u8, tte: i32, base: i32, area: i32) -> Gone {
+    let gone = Gone {
+        gs: d.label(),
+        on: d.label(),
+    };
+    if has(variant, SwitchKind::ASKED) {
+        speculation::end(d, base);
+    }
+    if has(variant, SwitchKind::WATCHED) {
+        hw_breakpoints::end(d);
+    }
+    if has(variant, SwitchKind::USER) {
+        if variant & SwitchKind::FSGSBASE == 0 {
+            dynasm!(d ; .arch x64 ; cmp QWORD [tte + GS_BASE], 0);
+        } else {
+            dynasm!(d
+                ; .arch x64
+                ; rdfsbase rdx
+                ; mov [tte + FS_BASE], rdx
+                ; rdgsbase rdx
+                ; test rdx, rdx
+            );
+        }
+        dynasm!(d ; .arch x64 ; jnz =>gone.gs ; =>gone.on);
+    }
     if has(variant, SwitchKind::FP) {
         if variant & SwitchKind::XSAVE != 0 {
             dynasm!(d ; .arch x64 ; mov eax, -1);
@@ -568,6 +596,28 @@ fn end(d: &mut Draft, variant: u8, tte: i32, area: i32) {
         ; or rax, rdx
         ; add [tte + offset_of!(Tte, time) as i32], rax
     );
+    gone
+}
+
+/// The rare case of [`end`]: a thread that has a GS base leaves none behind, so that those without one need
+/// not load theirs.
+fn gs_gone(d: &mut Draft, variant: u8, tte: i32, gone: Gone) {
+    if !has(variant, SwitchKind::USER) {
+        return;
+    }
+    d.bind(gone.gs);
+    if variant & SwitchKind::FSGSBASE == 0 {
+        dynasm!(d
+            ; .arch x64
+            ; mov ecx, MSR_GS_BASE as i32
+            ; xor eax, eax
+            ; xor edx, edx
+            ; wrmsr
+        );
+    } else {
+        dynasm!(d ; .arch x64 ; mov [tte + GS_BASE], rdx ; xor edx, edx ; wrgsbase rdx);
+    }
+    dynasm!(d ; .arch x64 ; jmp =>gone.on);
 }
 
 /// Loads a segment base from the word at `at`; spares rdi, rsp.

@@ -20,15 +20,13 @@ impl SwitchKind {
     pub const USER: SwitchKind = SwitchKind(1);
     /// Has vector registers.
     pub const FP: SwitchKind = SwitchKind(2);
-    /// Has set a GS base.
-    pub const GS: SwitchKind = SwitchKind(4);
     /// Has asked for less speculation ([`crate::speculation`]).
-    pub const ASKED: SwitchKind = SwitchKind(64);
+    pub const ASKED: SwitchKind = SwitchKind(32);
     /// Has debug registers ([`crate::hw_breakpoints`]).
-    pub const WATCHED: SwitchKind = SwitchKind(128);
-    pub(crate) const FSGSBASE: u8 = 8;
-    pub(crate) const XSAVE: u8 = 16;
-    pub(crate) const XSAVEOPT: u8 = 32;
+    pub const WATCHED: SwitchKind = SwitchKind(64);
+    pub(crate) const FSGSBASE: u8 = 4;
+    pub(crate) const XSAVE: u8 = 8;
+    pub(crate) const XSAVEOPT: u8 = 16;
 
     /// Both.
     pub const fn with(self, other: SwitchKind) -> SwitchKind {
@@ -43,11 +41,6 @@ impl SwitchKind {
     /// Whether it has everything that `other` has.
     pub const fn contains(self, other: SwitchKind) -> bool {
         self.0 & other.0 == other.0
-    }
-
-    /// Whether it has anything that `other` has.
-    pub const fn has_any(self, other: SwitchKind) -> bool {
-        self.0 & other.0 != 0
     }
 
     pub(crate) const fn bits(self) -> u8 {

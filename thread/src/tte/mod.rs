@@ -74,7 +74,7 @@ pub struct Tte {
     pub(crate) time: AtomicU64,
     /// Time-stamp count at the last switch-in.
     pub(crate) in_at: AtomicU64,
-    /// Base of the user's FS segment.
+    /// Base of the user's FS segment, while the thread does not run.
     pub(crate) fs_base: AtomicU64,
     /// Entry of the thread's dispatcher.
     pub(crate) dispatch: AtomicUsize,
@@ -82,6 +82,8 @@ pub struct Tte {
     pub(crate) root: AtomicU64,
     /// Entry of the thread's `sw_out`.
     pub(crate) sw_out: AtomicUsize,
+    /// Base of the user's GS segment, while the thread does not run.
+    pub(crate) gs_base: AtomicU64,
 
     // The words for the ring and the state protocol.
     pub(crate) sw_in: AtomicUsize,
@@ -124,7 +126,6 @@ pub struct Tte {
     pub(crate) budget: Budget,
 
     // Words that only the thread itself, its creator and the thread that frees it touch.
-    pub(crate) gs_base: AtomicU64,
     /// Bits of [`crate::speculation::SpeculationControl`], with [`SwitchKind::ASKED`].
     pub(crate) speculation: AtomicU32,
     /// The mark that it gets when it is interrupted: `flags::SEQUENCE` if it has restartable sequences, else
@@ -203,6 +204,7 @@ impl Tte {
             sw_in_mm: AtomicUsize::new(0),
             yielding: AtomicUsize::new(0),
             sw_out: AtomicUsize::new(0),
+            gs_base: AtomicU64::new(0),
             state: AtomicU32::new(flags::DEAD),
             level: AtomicU8::new(0),
             on_ring: Membership::none(),
@@ -222,7 +224,6 @@ impl Tte {
             invited: AtomicU8::new(0),
             wish: AtomicU8::new(0),
             read_again: AtomicUsize::new(0),
-            gs_base: AtomicU64::new(0),
             speculation: AtomicU32::new(0),
             sequences: AtomicU32::new(0),
             watched: DebugRegisters::new(),

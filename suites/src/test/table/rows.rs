@@ -741,7 +741,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "switches",
-        about: "instructions between one program's thread and the next: at most 60, 90 across spaces",
+        about: "instructions between one program's thread and the next: at most 67, 90 across spaces",
         how: How::Boots(&[boot("switches", &["/tests/switches-musl"])
             .by_instructions()
             .words(" mitigations=off")]),
