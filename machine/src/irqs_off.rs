@@ -47,7 +47,7 @@ pub struct IrqsOff {
 }
 
 impl IrqsOff {
-    /// What a function has whose caller says in another way that interrupts are off.
+    /// For a function whose caller says in another way that interrupts are off.
     ///
     /// # Safety
     /// Interrupts are off, and only this value lets them come, as long as it lives. Nothing that is borrowed

@@ -47,8 +47,8 @@ impl Epoll {
     /// 1. `None`: there is more to look at. No interrupt comes meanwhile.
     #[inline(always)]
     pub fn take_one(&self, events: usize, off: &IrqsOff) -> Option<isize> {
-        // Bound: one look; or, where interrupts may come, as many as members are ready: they come after each 16,
-        // and for each that no code makes.
+        // Bound: one look; or, where interrupts may come, as many as members are ready: they come after each
+        // 16, and for each that no code makes.
         let mut interests = self.interests.try_lock()?;
         let interests = &mut *interests;
         let have_come = interests.line.is_empty();

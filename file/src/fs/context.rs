@@ -1,6 +1,4 @@
 //! A process's root, working directory and umask.
-//!
-//! *Unsafe*: what two words hold, with interrupts off.
 
 use super::mount::VfsPath;
 use crate::arc_swap::ArcSwap;

@@ -282,7 +282,7 @@ fn by_path(task: &Arc<Task>, path: &PathKey, follow: bool, off: &IrqsOff) -> isi
     ))
 }
 
-/// What a function returns about `answer`: an address that the stub uses before it lets interrupts come.
+/// The result of a function about `answer`: an address that the stub uses before it lets interrupts come.
 #[inline(always)]
 fn said(answer: WalkResult) -> isize {
     match answer {
