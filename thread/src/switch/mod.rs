@@ -24,13 +24,14 @@
 //!
 //! The set that the links lead to is the thread's *way* (`yielding.rs`).
 //!
-//! Known when generated, so constants in the code: the entry's address, the kernel stack, whether the thread
-//! ever enters user mode, whether it has vector registers, and which instructions this processor has for
-//! them and for segment bases. Two values stay words of the entry: the dispatcher, since threads that share a descriptor
-//! table get new dispatchers while they run on other CPUs; and the page-table root, since an ending thread
-//! must be able to leave its address space without allocating memory. `Cpu::root` is stored before CR3, as
-//! the TLB shootdown requires. The stack base already has the CPU: moving a thread to another CPU stores it
-//! (`Tte::move_to`) and clears the thread's ownership of the former CPU's vector registers.
+//! Known when generated, so constants in the code: the entry's address, the kernel stack, whether the
+//! thread ever enters user mode, whether it has vector registers, and which instructions this processor has
+//! for them and for segment bases. Two values stay words of the entry: the dispatcher, since threads that
+//! share a descriptor table get new dispatchers while they run on other CPUs; and the page-table root,
+//! since an ending thread must be able to leave its address space without allocating memory. `Cpu::root` is
+//! stored before CR3, as the TLB shootdown requires. The stack base already has the CPU: moving a thread to
+//! another CPU stores it (`Tte::move_to`) and clears the thread's ownership of the former CPU's vector
+//! registers.
 //!
 //! A synchronous switch saves six registers and the stack pointer. An asynchronous switch has a trap frame
 //! that already holds the others, and then does a synchronous switch.
