@@ -218,10 +218,17 @@ fn on_fault(frame: &mut TrapFrame, answer: usize) {
 }
 
 fn page_fault(frame: &mut TrapFrame, begun: Begun) {
+    /// In the error code: the page is there, and the access is refused.
+    const PRESENT: u64 = 1 << 0;
     let address = fault_address();
     let access = access(frame.error);
     if frame.from_user() {
         cpu::irq_enable();
+        if address >= abi::layout::USER_END {
+            // As on Linux: a signal's frame shows the error code, which is not to say where the kernel has
+            // pages.
+            frame.error |= PRESENT;
+        }
         if address == PROTECTED_RETURN && returned(frame) {
             return;
         }

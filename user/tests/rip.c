@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -275,6 +276,80 @@ static void flags(void)
     equal(now & 0x4000, 0x4000, "the nested-task flag is the program's own affair");
 }
 
+/* A far return to these words; the program may not return to any of them. */
+static void far_return(unsigned long code, unsigned long stack, unsigned long to, int whole)
+{
+    if (whole)
+        __asm__ volatile("mov %%rsp, %%rax\n push %[stack]\n push %%rax\n push $0x202\n push %[code]\n"
+                         "push %[to]\n iretq"
+                         :
+                         : [code] "r"(code), [stack] "r"(stack), [to] "r"(to)
+                         : "rax", "memory");
+    else
+        __asm__ volatile("push %[code]\n push %[to]\n lretq"
+                         :
+                         : [code] "r"(code), [to] "r"(to)
+                         : "memory");
+}
+
+/* Instructions that change the code segment, which the processor refuses. */
+static void far_returns(void)
+{
+    enum { USER_CODE = 0x33, USER_DATA = 0x2b };
+    static const struct {
+        unsigned long code, stack, to;
+        const char *name;
+    } all[] = {
+        {0x1234, USER_DATA, 0x1000, "a segment that is none"},
+        {0x10, 0x18, 0x1000, "the kernel's segments"},
+        {USER_CODE, 0x1230, 0x1000, "a stack that is none"},
+        {0, 0, 0, "nothing"},
+        {USER_DATA, USER_DATA, 0x1000, "a segment of data"},
+        {USER_CODE, USER_DATA, 0x8000000000001000, "no address"},
+    };
+    for (size_t i = 0; i < 2 * sizeof all / sizeof *all; i++) {
+        char name[120];
+        int status;
+        snprintf(name, sizeof name, "%s to %s", i % 2 ? "iretq" : "lretq", all[i / 2].name);
+        pid_t child = fork();
+        if (child == 0) {
+            signal(SIGSEGV, SIG_DFL);
+            /* A fault that comes again and again would be without an end. */
+            struct rlimit limit = {1, 1};
+            setrlimit(RLIMIT_CPU, &limit);
+            far_return(all[i / 2].code, all[i / 2].stack, all[i / 2].to, i % 2);
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+        equal(WIFSIGNALED(status) ? WTERMSIG(status) : -1, SIGSEGV, name);
+    }
+}
+
+static unsigned long error_word;
+
+static void on_read(int signo, siginfo_t *info, void *context)
+{
+    (void)signo;
+    seen = *info;
+    error_word = ((ucontext_t *)context)->uc_mcontext.gregs[REG_ERR];
+    siglongjmp(back, 1);
+}
+
+/* The signal does not say whether the kernel has something at an address: it is always a read that was
+ * refused. */
+static void probes(void)
+{
+    volatile unsigned long others = 0, count = 0, probe = 0xffffffff80000000;
+    handle(SIGSEGV, on_read);
+    for (; probe < 0xffffffffff000000; probe += 0x3ff000, count++)
+        if (sigsetjmp(back, 1) == 0)
+            others += 1 + *(volatile char *)probe;
+        else
+            others += error_word != 5 || seen.si_code != SEGV_MAPERR || seen.si_addr != (void *)probe;
+    equal(others, 0, "each of the kernel's addresses says the same");
+    check(count > 100, "many are asked");
+}
+
 int main(int argc, char **argv)
 {
     static char other[1 << 16];
@@ -290,6 +365,8 @@ int main(int argc, char **argv)
     }
     vectors();
     stacks();
+    far_returns();
+    probes();
     programs(argv[0]);
     flags();
     return done();

@@ -15,7 +15,9 @@ use vm::{Access, AddressSpace};
 use crate::process::Task;
 
 /// Bits of the processor's error code.
+const PRESENT: u64 = 1 << 0;
 const WRITE: u64 = 1 << 1;
+const USER: u64 = 1 << 2;
 const FETCH: u64 = 1 << 4;
 
 /// The part of a fault that a thread's vector leaves.
@@ -72,6 +74,11 @@ const _: FaultVector = vector;
 
 /// The running thread's program has met a page that is not there, or not as it needs it.
 pub extern "sysv64" fn vector(address: usize, error: u64) -> usize {
+    if error & (PRESENT | USER) == PRESENT {
+        // The processor itself, in the middle of an instruction of the program, may not use a page that is
+        // there: no page that is made ready would help.
+        return FaultRest::Refused.number();
+    }
     let first = |task: &Task, space: &AddressSpace| {
         let answer = match space.first_fault(address, access(error)) {
             First::Done => FaultRest::Done,
