@@ -36,7 +36,7 @@ macro_rules! models {
             /// Slots that live as long as the threads of a model.
             fn slots() -> &'static Slots {
                 Box::leak(Box::new(Slots {
-                    chunks: core::array::from_fn(|_| AtomicPtr::new(null_mut())),
+                    nodes: core::array::from_fn(|_| AtomicPtr::new(null_mut())),
                     cancelled: AtomicU32::new(NONE),
                 }))
             }
@@ -118,7 +118,8 @@ mod strong {
     pub mod primitive {
         pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
         pub const ALARM_CHUNK: usize = 4;
-        pub const ALARM_CHUNKS: usize = 1;
+        pub const ALARM_FAN: usize = 1;
+        pub const ALARM_NODES: usize = 1;
         macro_rules! constructor {
             ($($constructor:tt)*) => {};
         }
@@ -138,7 +139,8 @@ mod weak {
     pub mod primitive {
         pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
         pub const ALARM_CHUNK: usize = 4;
-        pub const ALARM_CHUNKS: usize = 1;
+        pub const ALARM_FAN: usize = 1;
+        pub const ALARM_NODES: usize = 1;
         macro_rules! constructor {
             ($($constructor:tt)*) => {};
         }

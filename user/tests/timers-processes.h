@@ -1,6 +1,6 @@
 /* Timers of a whole process: what sleeps, stops, executes or computes meanwhile: a part of `timers`.
  *
- * Interface: the checks whole and cpu_time.
+ * Interface: the checks whole, cpu_time and many.
  */
 #ifndef TIMERS_PROCESSES_H
 #define TIMERS_PROCESSES_H
@@ -138,4 +138,54 @@ static void cpu_time(void)
     check(ran(3), "again and again");
     timer_delete(timer);
 }
+/* More alarms than any table of a fixed size has places: each process sets some, and all is as before. */
+static void many(void)
+{
+    enum { PROCESSES = 140, EACH = 32, HOURS = 3600 };
+    static pid_t setters[PROCESSES];
+    struct rlimit before, limit = {3 * PROCESSES * EACH, 3 * PROCESSES * EACH};
+    int ends[2], made = 0;
+    getrlimit(RLIMIT_SIGPENDING, &before);
+    setrlimit(RLIMIT_SIGPENDING, &limit);
+    if (pipe(ends) != 0)
+        return;
+    for (int i = 0; i < PROCESSES; i++) {
+        setters[i] = fork();
+        if (setters[i] == 0) {
+            unsigned char count = 0;
+            struct itimerspec later = {{0, 0}, {HOURS, 0}};
+            for (int j = 0; j < EACH; j++) {
+                timer_t timer;
+                count += timer_create(CLOCK_MONOTONIC, 0, &timer) == 0 &&
+                         timer_settime(timer, 0, &later, 0) == 0;
+            }
+            write(ends[1], &count, 1);
+            for (;;)
+                pause();
+        }
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        unsigned char count = 0;
+        read(ends[0], &count, 1);
+        made += count;
+    }
+    equal(made, PROCESSES * EACH, "thousands of timers are set");
+    equal(poll(0, 0, 1), 0, "and a thread can still sleep for a time");
+    pid_t child = fork();
+    struct itimerval soon = {{0, 0}, {0, 20000}};
+    if (child == 0) {
+        signal(SIGALRM, SIG_DFL);
+        if (setitimer(ITIMER_REAL, &soon, 0) != 0)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    check(killed(status_of(child), SIGALRM), "and be told by SIGALRM");
+    for (int i = 0; i < PROCESSES; i++)
+        kill_child(setters[i]);
+    close(ends[0]);
+    close(ends[1]);
+    setrlimit(RLIMIT_SIGPENDING, &before);
+}
+
 #endif

@@ -547,5 +547,6 @@ int main(int argc, char **argv)
     quiet();
     crowds();
     family();
+    many();
     return done();
 }

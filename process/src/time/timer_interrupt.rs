@@ -40,7 +40,7 @@ pub(crate) struct TimerId {
     pid: i32,
     /// The thread that gets the signal, 0 for the process.
     tid: i32,
-    index: usize,
+    pub(super) index: usize,
     signo: i32,
     /// A kernel thread sees to it.
     by_thread: bool,
@@ -75,7 +75,7 @@ impl TimerId {
             | usize::from(self.by_thread) << BY_THREAD
     }
 
-    fn from_word(word: usize) -> TimerId {
+    pub(super) fn from_word(word: usize) -> TimerId {
         TimerId {
             pid: i32::from(word as u16),
             tid: i32::from((word >> TID) as u16),

@@ -106,6 +106,11 @@ impl Timer {
         info
     }
 
+    /// Whether there was no memory for its alarm.
+    fn lacks_alarm(&self) -> bool {
+        self.expires != 0 && self.notify.signo != 0 && self.alarm.is_none()
+    }
+
     /// Sets the alarm for when it expires next; the monotonic clock is at `now`.
     #[inline(always)]
     fn arm(&mut self, process: &Process, now: u64) {
@@ -130,18 +135,29 @@ impl Timer {
         // First of all the old one goes.
         self.alarm = None;
         self.alarm = ArmedAlarm::timer(now, now.saturating_add(after_ns), self.timer_id);
+        if self.alarm.is_none() {
+            self.look_again(process);
+        }
+    }
+
+    /// There is no memory for the alarm: the process looks at the timer when it next enters user mode.
+    #[cold]
+    fn look_again(&self, process: &Process) {
+        process.timers.note(TimerId::from_word(self.timer_id).index);
+        process.signals.arrived();
     }
 
     /// [`Timer::begin`] for a time from now on, of a timer of `create` on the monotonic clock whose signal
-    /// does not wait. With interrupts off.
+    /// does not wait. False: there is no memory for the alarm, and the timer is to begin the other way. With
+    /// interrupts off.
     #[inline(always)]
-    fn begin_at_once(&mut self, process: &Process, value: u64, interval: u64) {
+    fn begin_at_once(&mut self, process: &Process, value: u64, interval: u64) -> bool {
         self.alarm = None;
         self.overrun = 0;
         self.interval = interval;
         if value == 0 {
             self.expires = 0;
-            return;
+            return true;
         }
         let now = now_ns();
         let expires = now.saturating_add(value);
@@ -154,8 +170,11 @@ impl Timer {
             };
             // There is none before it that would have to be cancelled.
             let new = ArmedAlarm::timer_still(now, at, self.timer_id);
+            let is_set = new.is_some();
             core::mem::forget(core::mem::replace(&mut self.alarm, new));
+            return is_set;
         }
+        true
     }
 
     /// Begins anew: `value` and `interval` in nanoseconds, 0 to disarm; the monotonic clock is at `now`.
@@ -214,7 +233,7 @@ impl Timer {
 
 impl ProcessTimers {
     /// Sets a timer: `value` and `interval` in nanoseconds, 0 to disarm. Returns the time that was left, and
-    /// the old interval. EINVAL when there is no such timer.
+    /// the old interval. EINVAL when there is no such timer; ENOMEM for seconds, and then it is disarmed.
     pub fn set(
         &self,
         process: &Process,
@@ -238,6 +257,10 @@ impl ProcessTimers {
         };
         timer.life = new_life();
         timer.begin(process, now, value, interval, absolute);
+        if timer.lacks_alarm() {
+            timer.expires = 0;
+            return Err(Errno::ENOMEM);
+        }
         Ok(old)
     }
 
@@ -259,8 +282,7 @@ impl ProcessTimers {
         if !timer.plain || timer.waiting {
             return false;
         }
-        timer.begin_at_once(process, value, interval);
-        true
+        timer.begin_at_once(process, value, interval)
     }
 
     /// The remaining time of a timer, and its interval. EINVAL.

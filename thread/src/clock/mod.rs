@@ -14,8 +14,10 @@ use crate::tte::flags::ATTENTION;
 use crate::tte::{NoMemory, Tte, current};
 use core::sync::atomic::Ordering;
 use machine::clock::now_ns;
-use machine::cpu::{irq_restore, irq_save};
+use machine::cpu::{irq_enabled, irq_restore, irq_save};
 use machine::trap::TrapFrame;
+
+use crate::alarm::Room;
 
 pub use crate::alarm::AlarmId;
 
@@ -30,12 +32,30 @@ use crate::primitive;
 /// sleep.
 ///
 /// # Errors
-/// No memory, or 4096 alarms on this CPU already.
+/// No memory: with interrupts on, none for seconds.
 pub fn alarm(at_ns: u64, call: fn(usize), argument: usize) -> Result<AlarmId, NoMemory> {
-    // Bound: O(log n) of at most 4096 alarms, and of two that were cancelled from elsewhere.
+    // Bound: O(log n) of the CPU's alarms, and of two that were cancelled from elsewhere; now and then a page
+    // for more.
     let irq = irq_save();
     let id = alarm_still(now_ns(), at_ns, call, argument);
     irq_restore(irq);
+    match id {
+        Err(NoMemory) if irq_enabled() => alarm_with_room(at_ns, call, argument),
+        id => id,
+    }
+}
+
+/// As [`alarm`], where there is no memory with interrupts off.
+#[cold]
+fn alarm_with_room(at_ns: u64, call: fn(usize), argument: usize) -> Result<AlarmId, NoMemory> {
+    let room = Room::new().ok_or(NoMemory)?;
+    let irq = irq_save();
+    let (_, local, _) = here();
+    // SAFETY: on this CPU with interrupts off; the borrow ends here.
+    let left = unsafe { local.alarms() }.accept(room);
+    let id = alarm_still(now_ns(), at_ns, call, argument);
+    irq_restore(irq);
+    drop(left);
     id
 }
 

@@ -233,7 +233,7 @@ impl Callable for Called {
         &self,
         number: usize,
     ) -> Option<Result<Routine<::quaject::DescFn>, RoutineError>> {
-        // The longest is an alarm that is set: O(log n) of at most 4096.
+        // The longest is an alarm that is set: O(log n) of the CPU's.
         (number <= CANCEL).then(|| maker::around(self, number))
     }
     fn code(&self) -> [usize; 2] {

@@ -7,7 +7,7 @@ use crate::ring::per_cpu::PerCpu;
 use core::sync::atomic::Ordering;
 
 /// Calls `call(argument)` at `at_ns`, in the timer's interrupt; it is `now`, or a moment later. `None`: no
-/// memory, or 4096 alarms on this CPU already.
+/// memory.
 #[inline(always)]
 pub(crate) fn set(
     local: &PerCpu,
