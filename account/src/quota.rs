@@ -228,7 +228,12 @@ pub fn bytes_max() -> u64 {
 
 /// `bytes` of kernel memory for the running thread's user. `None`: that would be more than [`bytes_max`].
 pub fn bytes(bytes: u64) -> Option<Charge> {
-    Payer::current().charge(Resource::Bytes, bytes, bytes_max())
+    bytes_for(caller::cred(), bytes)
+}
+
+/// `bytes` of kernel memory for the user of `cred`. `None`: that would be more than [`bytes_max`].
+pub fn bytes_for(cred: Arc<Cred>, bytes: u64) -> Option<Charge> {
+    Payer::of(cred).charge(Resource::Bytes, bytes, bytes_max())
 }
 
 /// A queue of POSIX's that may come to hold `bytes`: as much as `RLIMIT_MSGQUEUE` says of all the user's, the
@@ -245,8 +250,7 @@ pub fn queue(bytes: u64) -> Result<Charge> {
 pub fn tracee(cred: Arc<Cred>) -> Result<Charge> {
     /// The memory of one in the tracer's list, about, which may have twice the room it needs.
     const BYTES: u64 = 128;
-    let charge = Payer::of(cred).charge(Resource::Bytes, BYTES, bytes_max());
-    charge.ok_or(Errno::ENOMEM)
+    bytes_for(cred, BYTES).ok_or(Errno::ENOMEM)
 }
 
 /// A timer that is a file: a user may have as many as leave alarms for others. ENFILE.

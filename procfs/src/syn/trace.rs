@@ -11,14 +11,13 @@
 //! Source: dissertation, section 6.3.1.
 
 use abi::errno::{Errno, Result};
-use account::Capability;
+use account::{Capability, Cred};
 use alloc::sync::Arc;
 use core::fmt::Write;
 
 use super::sched::plain;
 use file::fs::pseudofs::{TextOut, TextPiece, TextSource};
 use machine::cpu::{MAX_CPUS, present};
-use process::Process;
 use thread::record::{self, Event};
 use vm::fallible::try_arc;
 
@@ -35,8 +34,8 @@ struct Opened {
 const NUMBER_BITS: u32 = 48;
 
 /// Takes one command. EPERM, EINVAL, ENOMEM.
-pub fn set(text: &str) -> Result<()> {
-    Process::current().cred.get().need(Capability::SysAdmin)?;
+pub fn set(opener: &Arc<Cred>, text: &str) -> Result<()> {
+    opener.need(Capability::SysAdmin)?;
     match text.trim() {
         "on" => record::begin(),
         "off" => {
