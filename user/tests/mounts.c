@@ -294,6 +294,9 @@ static void rooted(void)
               mount("x y", TOP "/a b", "tmpfs", 0, 0) == 0,
           "two mounts");
     check(listed(TOP "/a\\040b") && strcmp(fields[0], "x\\040y") == 0, "with blanks in their names");
+    equal(mount("a\tb#c\nd\\e", TOP "/a b", "tmpfs", 0, 0), 0, "one whose source has other marks");
+    check(listed(TOP "/a\\040b") && strcmp(fields[0], "a\\011b\\043c\\012d\\134e") == 0, "all in octal");
+    equal(umount(TOP "/a b"), 0, "it goes");
     equal(mount("proc", TOP "/proc", "proc", 0, 0), 0, "and /proc");
     pid_t child = fork();
     if (child == 0) {

@@ -152,6 +152,8 @@ macro_rules! named {
             };
             PseudoEntry::Setting(whole(show), |opener, name| {
                 opener.need(Capability::SysAdmin)?;
+                // As Linux reads a string: no further than a line.
+                let name = name.split('\n').next().unwrap_or_default();
                 hostname::rename($which, name.as_bytes());
                 Ok(())
             })

@@ -41,11 +41,13 @@ fn lines(pid: i32, fd: i32, of: &OpenFile, _: &FdTable, out: &mut TextOut) {
     };
     for (call, seen) in CALLS.iter().zip(probes.show()) {
         let mean = seen.cycles.checked_div(seen.ended).unwrap_or(0);
-        let _ = writeln!(
+        let _ = write!(
             out,
-            "{pid:>6} {fd:>4} {call:<6} {:>10} {:>10} {mean:>12} {path}",
+            "{pid:>6} {fd:>4} {call:<6} {:>10} {:>10} {mean:>12} ",
             seen.calls, seen.ended,
         );
+        out.plain(&path);
+        out.push('\n');
     }
 }
 

@@ -15,7 +15,6 @@ use account::{Capability, Cred};
 use alloc::sync::Arc;
 use core::fmt::Write;
 
-use super::sched::plain;
 use file::fs::pseudofs::{TextOut, TextPiece, TextSource};
 use machine::cpu::{MAX_CPUS, present};
 use thread::record::{self, Event};
@@ -142,7 +141,7 @@ fn line(cpu: usize, event: &Event, out: &mut TextOut) {
     let length = event.name.iter().position(|byte| *byte == 0);
     let name = &event.name[..length.unwrap_or(event.name.len())];
     for chunk in name.utf8_chunks() {
-        plain(chunk.valid(), out);
+        out.plain(chunk.valid());
     }
     out.push('\n');
 }
