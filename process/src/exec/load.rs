@@ -17,7 +17,6 @@ use crate::process::{Process, Task};
 use account::Cred;
 use account::capability::file::{FileCaps, NAME};
 use file::OpenFile;
-use file::fs::mount::MS_NOSUID;
 use file::fs::walk::{WalkContext, walk};
 use file::fs::write_count::DenyWrite;
 use file::fs::{FileKind, OpenRequest, VfsPath, perm};
@@ -28,8 +27,6 @@ use vm::fallible::{try_copy, try_filled};
 const SPREAD_PAGES: u64 = 1 << 16;
 /// As many first bytes as usually hold all headers.
 const HEAD: usize = 1024;
-/// Mounted so that nothing on it may be executed.
-const MS_NOEXEC: u64 = 8;
 
 /// An executable file, opened and checked.
 pub struct Executable {
@@ -71,7 +68,7 @@ impl Executable {
     /// The file at `place`, called `path`.
     pub fn at(cred: &Cred, place: VfsPath, path: &[u8]) -> Result<Executable> {
         let attr = place.inode.attr();
-        if attr.kind() != FileKind::Regular || place.mount.flags() & MS_NOEXEC != 0 {
+        if attr.kind() != FileKind::Regular || place.is_noexec() {
             return Err(Errno::EACCES);
         }
         place.inode.permits(cred, perm::EXEC)?;
@@ -117,7 +114,7 @@ impl Executable {
     /// The capabilities that it has now; none where set-id bits count for nothing. EINVAL: they cannot be
     /// understood.
     pub fn capabilities(&self) -> Result<Option<FileCaps>> {
-        let gives = |place: &&VfsPath| place.mount.flags() & MS_NOSUID == 0;
+        let gives = |place: &&VfsPath| !place.is_nosuid();
         let Some(place) = self.place().filter(gives) else {
             return Ok(None);
         };
@@ -267,6 +264,7 @@ fn map_segment(
         let backing = Backing::FilePrivate {
             pager: pager.clone(),
             offset: segment.offset - skew,
+            may_exec: true,
         };
         let length = mapped_end - page_floor(start);
         space.map(Placement::Fixed(page_floor(start)), length, prot, backing)?;

@@ -27,7 +27,7 @@ use crate::process::{Process, Program, Task, access};
 use crate::ptrace;
 use account::Cred;
 use account::cred::{ExecCred, ExecUnsafe};
-use file::fs::mount::MS_NOSUID;
+use file::fs::VfsPath;
 use load::{Executable, ImageRole, LoadedProgram, load};
 use stack::{ArgStrings, STRING_MAX};
 use vm::fallible::{try_arc, try_copy, try_placed, try_string, try_text};
@@ -259,10 +259,7 @@ pub fn prepare(
 
 /// The user and the group that the file's set-id bits give.
 fn set_ids(source: &Executable) -> (Option<u32>, Option<u32>) {
-    if source
-        .place()
-        .is_none_or(|place| place.mount.flags() & MS_NOSUID != 0)
-    {
+    if source.place().is_none_or(VfsPath::is_nosuid) {
         return (None, None);
     }
     let set_uid = source.mode & S_ISUID != 0;
