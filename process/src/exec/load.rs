@@ -4,7 +4,6 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_PIE_BASE, page_ceil, page_floor};
@@ -13,7 +12,7 @@ use vm::space::{Backing, Placement};
 use vm::{AddressSpace, Pager, Prot};
 
 use super::elf::{self, ElfImage};
-use crate::process::{Process, Task};
+use crate::process::Process;
 use account::Cred;
 use account::capability::file::{FileCaps, NAME};
 use file::OpenFile;
@@ -194,28 +193,29 @@ pub enum ImageRole {
     Interpreter,
 }
 
-/// A random number of pages less than `most`, in bytes; 0 for a process with `ADDR_NO_RANDOMIZE`.
-pub fn spread(most: u64) -> usize {
-    let personality = Task::here(|task| task.process.personality.load(Ordering::Relaxed));
-    if personality.is_some_and(|flags| flags & ADDR_NO_RANDOMIZE != 0) {
+/// A random number of pages less than `most`, in bytes; 0 for a program of a `personality` with
+/// `ADDR_NO_RANDOMIZE`.
+pub fn spread(personality: u32, most: u64) -> usize {
+    if personality & ADDR_NO_RANDOMIZE != 0 {
         return 0;
     }
     (machine::random::u64() % most) as usize * PAGE
 }
 
-/// Maps `image` of `source` into `space`. ENOMEM, ENOEXEC, ENODEV.
+/// Maps `image` of `source` into `space`, for a program of this personality. ENOMEM, ENOEXEC, ENODEV.
 pub fn load(
     space: &AddressSpace,
     source: &Executable,
     image: &ElfImage,
     part: ImageRole,
+    personality: u32,
 ) -> Result<LoadedProgram> {
     let (first, end) = image.span();
     let bias = match part {
         _ if !image.relocatable => 0,
         ImageRole::Program => {
             // Wherever the file would like to be, above or below.
-            (USER_PIE_BASE + spread(SPREAD_PAGES)).wrapping_sub(first)
+            (USER_PIE_BASE + spread(personality, SPREAD_PAGES)).wrapping_sub(first)
         }
         ImageRole::Interpreter => {
             let room = space.map(
