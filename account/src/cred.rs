@@ -80,6 +80,16 @@ impl Cred {
         }
     }
 
+    /// An identity without any right, and without a record ([`Cred::with_user`]): no process and no
+    /// file belongs to it.
+    pub fn nobody() -> Cred {
+        /// No number of a user or a group: no process and no file can have it.
+        const NONE: u32 = u32::MAX;
+        let mut cred = Cred::ordinary(NONE, NONE);
+        cred.caps.bounding = CapSet::NONE;
+        cred
+    }
+
     /// An ordinary user without supplementary groups, and without a record ([`Cred::with_user`]).
     pub fn ordinary(uid: u32, gid: u32) -> Cred {
         Cred {

@@ -23,9 +23,9 @@ struct Payer {
 }
 
 impl Payer {
-    /// The running thread's user; at boot, the superuser.
+    /// The running thread's user; the superuser for what the kernel itself makes.
     fn current() -> Payer {
-        Payer::of(caller::cred())
+        Payer::of(caller::cred_or_kernel())
     }
 
     fn of(cred: Arc<Cred>) -> Payer {
@@ -228,7 +228,7 @@ pub fn bytes_max() -> u64 {
 
 /// `bytes` of kernel memory for the running thread's user. `None`: that would be more than [`bytes_max`].
 pub fn bytes(bytes: u64) -> Option<Charge> {
-    bytes_for(caller::cred(), bytes)
+    Payer::current().charge(Resource::Bytes, bytes, bytes_max())
 }
 
 /// `bytes` of kernel memory for the user of `cred`. `None`: that would be more than [`bytes_max`].
