@@ -30,6 +30,7 @@ use account::cred::{ExecCred, ExecUnsafe};
 use file::fs::VfsPath;
 use load::{Executable, ImageRole, LoadedProgram, load};
 use stack::{ArgStrings, STRING_MAX};
+use thread::UserBase;
 use vm::fallible::{try_arc, try_copy, try_placed, try_string, try_text};
 
 /// How deep scripts may be interpreted by scripts.
@@ -442,10 +443,10 @@ fn commit(
     thread::lazy_fpu::forget();
     thread::speculation::executed();
     let thread = thread::current();
-    thread.set_fs_base(0);
+    thread.set_fs_base(UserBase::default());
     if thread.gs_base() != 0 {
         // A thread that has the base has the code for it: this cannot fail.
-        let _ = thread.set_gs_base(0);
+        let _ = thread.set_gs_base(UserBase::default());
     }
     if had_own_calls {
         // Without memory the numbers remain, and lead to descriptors of this program, as any number does.
@@ -487,7 +488,7 @@ fn exchange(process: &Process, prepared: &PreparedExec) -> Option<Old> {
         prepared.space.set_mark(access::DUMPABLE);
     }
     let space = process.space.set(Some(prepared.space.clone()));
-    dispatch::enter_space(&prepared.space);
+    dispatch::enter_space(process);
     thread::forget_procedures();
     let new = prepared.program.clone();
     let changes = !Arc::ptr_eq(cred, &grounds.cred);

@@ -319,12 +319,12 @@ impl Tte {
         irq_restore(irq);
     }
 
-    /// Sets the user's FS base of the running thread, which this is. The caller has checked that it is a user
-    /// address.
-    pub fn set_fs_base(&self, base: u64) {
+    /// Sets the user's FS base of the running thread, which this is.
+    pub fn set_fs_base(&self, base: UserBase) {
+        let UserBase(base) = base;
         let irq = irq_save();
         self.fs_base.store(base, Ordering::Relaxed);
-        // SAFETY: every x86-64 has the register; the kernel does not use it, and the address is canonical.
+        // SAFETY: every x86-64 has the register; the kernel does not use it, and a user address is canonical.
         unsafe { machine::cpu::wrmsr(machine::cpu::MSR_FS_BASE, base) };
         irq_restore(irq);
     }
@@ -335,11 +335,11 @@ impl Tte {
     }
 
     /// Sets the user's GS base of the running thread, which this is; from now on its switch code carries it.
-    /// The caller has checked that it is a user address.
     ///
     /// # Errors
     /// No memory for the switch code.
-    pub fn set_gs_base(&self, base: u64) -> Result<(), NoMemory> {
+    pub fn set_gs_base(&self, base: UserBase) -> Result<(), NoMemory> {
+        let UserBase(base) = base;
         if !self.kind().contains(SwitchKind::GS) {
             self.replug(self.kind().with(SwitchKind::GS), FpuChange::Keep)?;
         }
@@ -354,6 +354,17 @@ impl Tte {
     /// The user's GS base.
     pub fn gs_base(&self) -> u64 {
         self.gs_base.load(Ordering::Relaxed)
+    }
+}
+
+/// A base address that a program may have in FS or GS.
+#[derive(Clone, Copy, Default)]
+pub struct UserBase(u64);
+
+impl UserBase {
+    /// At `address`, if that is a user address.
+    pub fn new(address: u64) -> Option<UserBase> {
+        (address < abi::layout::USER_END as u64).then_some(UserBase(address))
     }
 }
 
