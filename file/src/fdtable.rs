@@ -160,7 +160,8 @@ impl FdTable {
     fn plug(&self, fd: usize, place: &FdSlot) -> bool {
         let alone = self.users.is_sole();
         if alone {
-            let file = place.file();
+            // SAFETY: interrupts are off.
+            let file = unsafe { place.file() };
             place.set(file.is_some());
             if file.is_none() {
                 self.slots.freed_alone(fd);
@@ -191,7 +192,8 @@ impl FdTable {
         while let Some(kpt) = arrays {
             if fd < kpt.len() {
                 CachedWord::refresh(kpt.words(fd), || {
-                    code_of(place.file(), bounded).map(|entry| entry as u32)
+                    // SAFETY: interrupts are off.
+                    code_of(unsafe { place.file() }, bounded).map(|entry| entry as u32)
                 });
             }
             // SAFETY: freed a grace period after it was taken from there.
@@ -646,7 +648,8 @@ impl FdTable {
                 continue;
             };
             // A thread that marked a file before has updated its code everywhere.
-            let file = || place.file().filter(|of| of.share());
+            // SAFETY: interrupts are off.
+            let file = || unsafe { place.file() }.filter(|of| of.share());
             if let Some(slots) = briefly(|| file().map(|of| of.slots.load(Ordering::Acquire))) {
                 self.follow(fd);
                 elsewhere |= slots > 1;

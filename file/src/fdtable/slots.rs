@@ -89,12 +89,14 @@ pub(super) struct FdSlot<'a> {
 }
 
 impl FdSlot<'_> {
-    /// The file here, which stays for as long as interrupts are off: a table with users gives up counts a
-    /// grace period after taking them out.
+    /// The file here: a table with users gives up counts a grace period after taking them out.
+    ///
+    /// # Safety
+    /// Interrupts are off for as long as the file is used, or no other thread knows the table.
     #[inline]
-    pub fn file(&self) -> Option<&OpenFile> {
+    pub unsafe fn file(&self) -> Option<&OpenFile> {
         let file = (self.slot.load(Ordering::Acquire) & !CLOEXEC) as *const OpenFile;
-        // SAFETY: a slot that is not 0 holds a count; see above.
+        // SAFETY: a slot that is not 0 holds a count, which stays by the caller's promise.
         unsafe { file.as_ref() }
     }
 

@@ -146,7 +146,9 @@ impl FdTable {
     pub(super) fn put_in_new(&self, fd: usize, place: &FdSlot, word: usize) {
         place.slot.store(word, Ordering::Release);
         place.set(true);
-        self.arrays().set(fd, kpt::code_of(place.file(), false));
+        // SAFETY: no other thread knows the table.
+        let file = unsafe { place.file() };
+        self.arrays().set(fd, kpt::code_of(file, false));
     }
 
     /// Leaves `fd` free, by plain stores.
