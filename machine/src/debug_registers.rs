@@ -10,7 +10,8 @@ pub const ENABLED: u64 = 0xff;
 pub const HITS: u32 = 0xf;
 /// The bit of DR6 for the end of a single step.
 pub const STEP: u32 = 1 << 14;
-/// The bits of DR7 that the processor takes in any combination: which are on, what they are about, and 8 to 10.
+/// The bits of DR7 that the processor takes in any combination: which registers are on, what each is about,
+/// and 8 to 10.
 pub const TAKEN: u64 = 0xffff_07ff;
 /// DR6 when nothing has happened; a bit that is clear here is set by what it is for, and the other way round.
 pub const NOTHING: u32 = 0xffff_0ff0;

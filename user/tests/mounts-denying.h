@@ -222,7 +222,8 @@ static void without_devices(void)
 static void denying(void)
 {
     check(tmpfs(TOP) == 0 && mount(0, TOP, 0, MS_PRIVATE, 0) == 0 && mkdir(TOP "/a", 0755) == 0 &&
-              mkdir(TOP "/b", 0755) == 0 && install(TOP "/a/program", 0755) && install(TOP "/a/suid", 04755) &&
+              mkdir(TOP "/b", 0755) == 0 && install(TOP "/a/program", 0755) &&
+              install(TOP "/a/suid", 04755) &&
               script(TOP "/a/script", "#!" TOP "/b/program\n") &&
               script(TOP "/a/plain", "#!" TOP "/a/program\n") &&
               interpreted(TOP "/a/interpreted", TOP "/b/program"),

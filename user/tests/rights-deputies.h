@@ -133,8 +133,10 @@ static void of_processes(void)
     int go[2];
     char c;
     pid_t child = user_process(go);
-    int users = opened_by_user(of(child, "oom_score_adj")), slack = opened_by_user(of(child, "timerslack_ns"));
-    int marks = opened_by_user(of(child, "clear_refs")), filter = opened_by_user(of(child, "coredump_filter"));
+    int users = opened_by_user(of(child, "oom_score_adj"));
+    int slack = opened_by_user(of(child, "timerslack_ns"));
+    int marks = opened_by_user(of(child, "clear_refs"));
+    int filter = opened_by_user(of(child, "coredump_filter"));
     check(users >= 0 && slack >= 0 && marks >= 0 && filter >= 0, "whose texts a user opens");
     equal(refused(users, "10"), 0, "an adjustment by root through what a user opened");
     equal(refused(users, "-500"), EACCES, "but not what the user may not");

@@ -1,4 +1,4 @@
-/* What a program does not inherit, or one with more rights does not: a part of `rights`.
+/* Leftovers that a program, or only one with more rights, does not inherit: a part of `rights`.
  *
  * Interface: shedding_group; shed(what) is what a program with set-id bits tells of it.
  */

@@ -54,13 +54,13 @@ pub struct PreparedExec {
     grounds: Grounds,
     /// Whether processes with the same identity may read its memory.
     dumpable: bool,
-    /// What it begins without of the caller's personality.
+    /// Flags of the caller's personality that it begins without.
     cleared: u32,
 }
 
-/// What no program begins with: its file's headers say which memory is executable.
+/// Flags that no program begins with: its file's headers say which memory is executable.
 const CLEARED_ALWAYS: u32 = READ_IMPLIES_EXEC;
-/// What a program that gets rights does not begin with (Linux: `PER_CLEAR_ON_SETID`).
+/// Flags that a program with new rights does not begin with (Linux: `PER_CLEAR_ON_SETID`).
 const CLEARED_WITH_RIGHTS: u32 =
     READ_IMPLIES_EXEC | ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT | MMAP_PAGE_ZERO;
 

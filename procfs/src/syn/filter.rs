@@ -8,8 +8,8 @@
 //! Reading gives a line for each filter of each descriptor: process, descriptor, way, class, number, and its
 //! count.
 //!
-//! Rights: every user may open it to write. A request has the rights of the identity that opened the text, and
-//! not those of the process that writes to it: a process's descriptors need the right to control it as
+//! Rights: every user may open it to write. A request has the rights of the identity that opened the text,
+//! and not those of the process that writes to it: a process's descriptors need the right to control it as
 //! `ptrace` does, a quaject by its number `CAP_SYS_ADMIN`.
 //!
 //! Source: dissertation, section 4.1.4.

@@ -90,6 +90,7 @@ fn what_is_beyond_memory_has_no_owner() {
 fn the_stock_keeps_zeros_and_counts_as_free() {
     let memory = Fake::new(2048);
     let frames = memory.frames();
+    // SAFETY: the allocator lends a free frame.
     while frames.restock(|frame| unsafe { memory.zero(frame) }) {}
     let stocked = frames.stats().stocked;
     assert!(stocked > 0 && frames.stats().free == 2047);
@@ -151,6 +152,7 @@ fn threads_never_own_the_same_frame() {
                         0..4 => frames.alloc().map(|frame| (frame, 1)),
                         4..6 => frames.alloc_run(count, 1).map(|first| (first, count)),
                         6 => {
+                            // SAFETY: as above.
                             frames.restock(|frame| unsafe { memory.zero(frame) });
                             frames.stocked().map(|frame| (frame, 1))
                         }
