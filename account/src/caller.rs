@@ -3,7 +3,8 @@
 //!
 //! *Interface*: [`cred`], [`number`], [`limit`], [`is_dying`] and [`send_signal`] are about the running
 //! thread's process; a room above links them once ([`link`]). Where no process runs (at boot, in a thread of
-//! the kernel, before [`link`]) the caller is the superuser, without limits, and no signals are sent.
+//! the kernel, before [`link`]) the caller has no rights, and no limits, and no signals are sent. Work of the
+//! kernel's own that needs rights says so: it passes [`Cred::root`], or asks for [`cred_or_kernel`].
 //!
 //! Source: dissertation, section 4.1.3 (callouts, and the default actions of unconnected ones).
 
@@ -45,9 +46,16 @@ pub fn try_cred() -> Option<Arc<Cred>> {
     LINKED.get().and_then(|linked| (linked.cred)())
 }
 
-/// The identity of the running process; the superuser's, if none runs.
+/// The identity of the running process; one without rights, if none runs.
 #[inline]
 pub fn cred() -> Arc<Cred> {
+    try_cred().unwrap_or_else(|| Cred::nobody().sealed())
+}
+
+/// The identity of the running process; the superuser's, if none runs: for what the kernel does at boot and
+/// in its threads, where nothing that a user chose decides what is done.
+#[inline]
+pub fn cred_or_kernel() -> Arc<Cred> {
     try_cred().unwrap_or_else(|| Cred::root().sealed())
 }
 
@@ -87,5 +95,24 @@ pub fn send_signal(signo: i32) {
 pub(crate) fn let_go() {
     if let Some(linked) = LINKED.get() {
         (linked.let_go)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Capability;
+    use crate::capability::CapSet;
+
+    #[test]
+    fn without_a_process_nobody_has_rights() {
+        assert!(try_cred().is_none());
+        let cred = cred();
+        assert_ne!(cred.fsuid, 0);
+        assert_ne!(cred.euid, 0);
+        assert_eq!(cred.caps.permitted, CapSet::NONE);
+        assert_eq!(cred.caps.effective, CapSet::NONE);
+        assert!(cred.need(Capability::SysAdmin).is_err());
+        assert!(cred_or_kernel().has(Capability::SysAdmin));
     }
 }

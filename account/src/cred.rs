@@ -66,6 +66,9 @@ pub struct ExecCred {
     pub cred: Arc<Cred>,
     /// It has more rights than its caller (`AT_SECURE`).
     pub secure: bool,
+    /// Its file has set-id bits that count, or would give it capabilities: it does not begin with what makes
+    /// a program easier to attack (Linux: `PER_CLEAR_ON_SETID`).
+    pub guarded: bool,
 }
 
 impl Cred {
@@ -75,6 +78,16 @@ impl Cred {
             caps: Capabilities::root(),
             ..Cred::ordinary(0, 0)
         }
+    }
+
+    /// An identity without any right, and without a record ([`Cred::with_user`]): no process and no
+    /// file belongs to it.
+    pub fn nobody() -> Cred {
+        /// No number of a user or a group: no process and no file can have it.
+        const NONE: u32 = u32::MAX;
+        let mut cred = Cred::ordinary(NONE, NONE);
+        cred.caps.bounding = CapSet::NONE;
+        cred
     }
 
     /// An ordinary user without supplementary groups, and without a record ([`Cred::with_user`]).
@@ -302,6 +315,7 @@ impl Cred {
             new.egid = group.unwrap_or(self.egid);
         }
         let (mut permitted, counts) = self.caps.for_program(new.uid, new.euid, file)?;
+        let bits = !doubt.no_new_privileges && user.or(group).is_some();
         let set_id = new.euid != self.uid || new.egid != self.gid;
         let gains = !self.caps.permitted.contains(permitted);
         let suspect = doubt.shared || doubt.no_new_privileges || doubt.traced;
@@ -319,6 +333,7 @@ impl Cred {
         let more = counts || !new.caps.ambient.contains(new.caps.permitted);
         Ok(ExecCred {
             secure: set_id || (new.uid != 0 && more),
+            guarded: gains || bits,
             // Most programs change nothing.
             cred: match new == **self {
                 true => self.clone(),

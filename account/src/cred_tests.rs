@@ -99,6 +99,39 @@ fn a_file_with_capabilities_gives_them_to_who_has_none_and_not_in_doubt() {
 }
 
 #[test]
+fn a_program_is_guarded_by_bits_that_count_and_by_capabilities() {
+    let user = Cred::ordinary(7, 8).sealed();
+    let file = FileCaps {
+        permitted: CapSet::of(&[Capability::Kill]),
+        inheritable: CapSet::NONE,
+        effective: true,
+    };
+    let (sure, denied, traced) = (
+        ExecUnsafe::default(),
+        ExecUnsafe {
+            no_new_privileges: true,
+            ..ExecUnsafe::default()
+        },
+        ExecUnsafe {
+            traced: true,
+            ..ExecUnsafe::default()
+        },
+    );
+    for (bits, caps, doubt, guarded) in [
+        (None, None, sure, false),
+        (Some(0), None, sure, true),
+        (Some(7), None, sure, true),
+        (Some(0), None, denied, false),
+        (Some(0), None, traced, true),
+        (None, Some(file), sure, true),
+        (None, Some(file), denied, true),
+    ] {
+        let made = user.executing(bits, None, caps, doubt).unwrap();
+        assert_eq!(made.guarded, guarded, "{bits:?} {caps:?} {doubt:?}");
+    }
+}
+
+#[test]
 fn an_ordinary_program_keeps_the_effective_user_as_saved_one() {
     let mut cred = Cred::root();
     cred.setresuid(7, 7, 0).unwrap();

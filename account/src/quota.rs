@@ -23,9 +23,9 @@ struct Payer {
 }
 
 impl Payer {
-    /// The running thread's user; at boot, the superuser.
+    /// The running thread's user; the superuser for what the kernel itself makes.
     fn current() -> Payer {
-        Payer::of(caller::cred())
+        Payer::of(caller::cred_or_kernel())
     }
 
     fn of(cred: Arc<Cred>) -> Payer {
@@ -231,6 +231,11 @@ pub fn bytes(bytes: u64) -> Option<Charge> {
     Payer::current().charge(Resource::Bytes, bytes, bytes_max())
 }
 
+/// `bytes` of kernel memory for the user of `cred`. `None`: that would be more than [`bytes_max`].
+pub fn bytes_for(cred: Arc<Cred>, bytes: u64) -> Option<Charge> {
+    Payer::of(cred).charge(Resource::Bytes, bytes, bytes_max())
+}
+
 /// A queue of POSIX's that may come to hold `bytes`: as much as `RLIMIT_MSGQUEUE` says of all the user's, the
 /// superuser's too. EMFILE.
 pub fn queue(bytes: u64) -> Result<Charge> {
@@ -245,8 +250,7 @@ pub fn queue(bytes: u64) -> Result<Charge> {
 pub fn tracee(cred: Arc<Cred>) -> Result<Charge> {
     /// The memory of one in the tracer's list, about, which may have twice the room it needs.
     const BYTES: u64 = 128;
-    let charge = Payer::of(cred).charge(Resource::Bytes, BYTES, bytes_max());
-    charge.ok_or(Errno::ENOMEM)
+    bytes_for(cred, BYTES).ok_or(Errno::ENOMEM)
 }
 
 /// A timer that is a file: a user may have as many as leave alarms for others. ENFILE.

@@ -10,12 +10,18 @@ pub const ENABLED: u64 = 0xff;
 pub const HITS: u32 = 0xf;
 /// The bit of DR6 for the end of a single step.
 pub const STEP: u32 = 1 << 14;
+/// The bits of DR7 that the processor takes in any combination: which registers are on, what each is about,
+/// and 8 to 10.
+pub const TAKEN: u64 = 0xffff_07ff;
 /// DR6 when nothing has happened; a bit that is clear here is set by what it is for, and the other way round.
 pub const NOTHING: u32 = 0xffff_0ff0;
 
 /// Has the processor watch these addresses as `control`, DR7, says. With interrupts off; addresses of user
 /// mode alone.
-pub fn load(addresses: [u64; 4], control: u64) {
+///
+/// # Safety
+/// `control` has no other bits than [`TAKEN`].
+pub unsafe fn load(addresses: [u64; 4], control: u64) {
     #[cfg(target_os = "none")]
     // SAFETY: whatever is watched, the exception's entry bears it at any instruction (`trap.rs`). The caller
     // promises a control that the processor takes.

@@ -104,11 +104,14 @@ pub fn load_root(d: &mut Draft) {
 }
 
 /// Notes that `cpu`, which is the caller's, is about to load `root`. With interrupts off.
-pub fn enter_root(cpu: &Cpu, root: usize) {
+///
+/// # Safety
+/// `root` is the physical address of a top table that stays while it is loaded.
+pub unsafe fn enter_root(cpu: &Cpu, root: usize) {
     cpu.root.store(root, Ordering::Relaxed);
     #[cfg(target_os = "none")]
     if measures().isolate_tables() {
-        // SAFETY: a root is a table of 512 words, in the map of all memory.
+        // SAFETY: a root is a table of 512 words, in the map of all memory, by the caller's promise.
         let second = unsafe { crate::paging::second_root(root) };
         crate::trap::pti::enter_root(cpu, root, second);
     }

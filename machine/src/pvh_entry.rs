@@ -144,13 +144,15 @@ unsafe extern "C" fn begin(start_info: usize) -> ! {
     power::init();
     features::init();
     assert!(features::get().cx16(), "the processor has no cmpxchg16b");
-    trap::patch_smap_sites();
+    // SAFETY: nothing has made the image read-only yet, and no other processor runs.
+    unsafe { trap::patch_smap_sites() };
     boot::init(start_info);
     boot_page_tables::randomize();
     mitigate::init();
     trap::init();
     if mitigate::measures().mask_user() {
-        user::mask_sites();
+        // SAFETY: as above.
+        unsafe { user::mask_sites() };
     }
     let platform = acpi_tables::read(boot::info().rsdp);
     cpu::set_present(platform.cpus());

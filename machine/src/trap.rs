@@ -695,9 +695,11 @@ mod bare {
         skip
     }
 
-    /// Makes every recorded `stac` and `clac` a no-op on a processor without SMAP. Called while the image is
-    /// still writable and no other code runs.
-    pub(crate) fn patch_smap_sites() {
+    /// Makes every recorded `stac` and `clac` a no-op on a processor without SMAP.
+    ///
+    /// # Safety
+    /// The image is still writable, and no other code runs.
+    pub(crate) unsafe fn patch_smap_sites() {
         unsafe extern "C" {
             static __smapsites_start: [usize; 0];
             static __smapsites_end: [usize; 0];

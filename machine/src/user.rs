@@ -276,10 +276,12 @@ macro_rules! masked {
     };
 }
 
-/// Makes each recorded site a jump to its masked part. At boot, while the image is still writable and no
-/// other code runs.
+/// Makes each recorded site a jump to its masked part.
+///
+/// # Safety
+/// At boot, while the image is still writable and no other code runs.
 #[cfg(target_os = "none")]
-pub(crate) fn mask_sites() {
+pub(crate) unsafe fn mask_sites() {
     unsafe extern "C" {
         static __masksites_start: [[usize; 2]; 0];
         static __masksites_end: [[usize; 2]; 0];

@@ -401,10 +401,12 @@ fn exchange_files(
     Ok((given_up, users))
 }
 
-/// The running thread continues in `space`, which the caller keeps.
-pub(crate) fn enter_space(space: &AddressSpace) {
-    // SAFETY: the root is a space's, which the process holds until its threads have left.
-    unsafe { thread::current().set_space(space.root()) };
+/// The running thread, of `process`, continues in the space that this has, if it has one.
+pub(crate) fn enter_space(process: &Process) {
+    if let Some(space) = process.space() {
+        // SAFETY: the root is a space's, which the process holds until its threads have left.
+        unsafe { thread::current().set_space(space.root()) };
+    }
 }
 
 /// The running thread continues in the kernel's own space.

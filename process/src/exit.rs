@@ -271,11 +271,7 @@ fn hang_up(process: &Process) {
     // Bound: copying or exchanging one counted handle.
     let terminal = session.terminal.lock().take();
     let group = match terminal {
-        Some(terminal) => {
-            let foreground = terminal.foreground();
-            terminal.release();
-            foreground
-        }
+        Some(terminal) => terminal.release(session.id).unwrap_or(0),
         // It hung up before.
         None => session.left_group.swap(0, Ordering::AcqRel),
     };

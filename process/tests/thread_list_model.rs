@@ -3,6 +3,8 @@
 //!
 //! *Unsafe*: cells whose accesses loom checks.
 
+extern crate alloc;
+
 mod primitive {
     pub use loom::sync::atomic::{AtomicPtr, AtomicU8, Ordering, fence};
 }
@@ -90,15 +92,16 @@ fn who_is_there_throughout_is_seen_once() {
     check("enter and leave", || {
         let thread_list: &'static ThreadList<Task> = Box::leak(Box::default());
         let [first, second, third] = [1, 2, 3].map(task);
+        let mut threads = Vec::new();
         for task in [first, second, third] {
-            thread_list.enter(task);
+            thread_list.enter(&mut threads, task);
         }
         let looker = loom::thread::spawn(move || look(thread_list));
-        thread_list.leave(second);
+        thread_list.leave(&mut threads, 1);
         let late = task(0);
         late.write(4);
-        thread_list.enter(late);
-        thread_list.leave(third);
+        thread_list.enter(&mut threads, late);
+        thread_list.leave(&mut threads, 1);
         let seen = looker.join().unwrap();
         let times = |number| seen.iter().filter(|n| **n == number).count();
         assert_eq!(times(1), 1, "{seen:?}");
@@ -113,8 +116,9 @@ fn who_is_there_throughout_is_seen_once() {
 fn an_end_and_a_first_timer(says_so: bool) {
     let thread_list: &'static ThreadList<Task> = Box::leak(Box::default());
     let [first, second] = [1, 2].map(task);
-    thread_list.enter(first);
-    thread_list.enter(second);
+    let mut threads = Vec::new();
+    thread_list.enter(&mut threads, first);
+    thread_list.enter(&mut threads, second);
     let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let armer = loom::thread::spawn(move || {
         if says_so {
@@ -125,7 +129,7 @@ fn an_end_and_a_first_timer(says_so: bool) {
         assert!(look(thread_list).starts_with(&[1]));
         over.store(true, Ordering::Release);
     });
-    thread_list.leave(second);
+    thread_list.leave(&mut threads, 1);
     // The grace period: until the interrupt is over.
     if !thread_list.is_watched() || over.load(Ordering::Acquire) {
         second.write(0);
@@ -147,8 +151,9 @@ fn who_finds_it_said_need_not_say_it() {
     check_by(builder, "end and two timers", || {
         let thread_list: &'static ThreadList<Task> = Box::leak(Box::default());
         let [first, second] = [1, 2].map(task);
-        thread_list.enter(first);
-        thread_list.enter(second);
+        let mut threads = Vec::new();
+        thread_list.enter(&mut threads, first);
+        thread_list.enter(&mut threads, second);
         let armers = [(); 2].map(|()| {
             let over: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
             let armer = loom::thread::spawn(move || {
@@ -158,7 +163,7 @@ fn who_finds_it_said_need_not_say_it() {
             });
             (armer, over)
         });
-        thread_list.leave(second);
+        thread_list.leave(&mut threads, 1);
         let mut all = armers.iter();
         if !thread_list.is_watched() || all.all(|(_, over)| over.load(Ordering::Acquire)) {
             second.write(0);

@@ -54,7 +54,7 @@ pub use tte::{flags, signal, token};
 pub use entry::exit_to_user::{before_user, debug_trap, irq_exit};
 pub use entry::protect::{Return, forget as forget_procedures, protected_return};
 pub use life::on_demand::OnDemand;
-pub use life::spawn::{Body, Spec, bury, create, exit, spawn};
+pub use life::spawn::{Body, Spec, UserBase, bury, create, exit, spawn};
 pub use life::start_up::{idle, init};
 pub use native::ops::{EVENTS, find, hold_self, wait, wait_interruptible};
 pub use policy::real_time::{SchedClass, apply_policy, give_up_turn};

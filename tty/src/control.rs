@@ -10,7 +10,11 @@ use account::Capability;
 use alloc::sync::Arc;
 use file::OpenFile;
 use process::signal;
-use process::{Process, tree};
+use process::{Process, Session, Terminal, tree};
+
+/// Held while a session gets a terminal or loses it: its number, the session's handle of the terminal and
+/// the foreground group are one decision.
+pub(super) struct Controlled;
 
 impl Tty {
     /// The present settings.
@@ -96,6 +100,36 @@ impl Tty {
         }
     }
 
+    /// Forgets session and foreground group; the group. With `controlled` held.
+    pub(super) fn forget_session(&self) -> i32 {
+        self.session.store(0, Ordering::Release);
+        self.foreground_group().swap(0, Ordering::AcqRel)
+    }
+
+    /// Takes this terminal away from `session`, if it is its, and does `and` before anybody sees that.
+    pub(super) fn take_from(
+        &self,
+        session: &Session,
+        and: impl FnOnce(),
+    ) -> Option<Arc<dyn Terminal>> {
+        // Bound: exchanging one counted handle.
+        let mut terminal = session.terminal.lock();
+        let ours = |terminal: &mut Arc<dyn Terminal>| {
+            core::ptr::addr_eq(Arc::as_ptr(terminal), core::ptr::from_ref(self))
+        };
+        let taken = terminal.take_if(ours)?;
+        and();
+        Some(taken)
+    }
+
+    /// The present session's record, if its leader is there.
+    pub(super) fn session_of(&self) -> Option<(Arc<Process>, Arc<Session>)> {
+        let number = self.session();
+        let leader = tree::find(number).filter(|_| number > 0)?;
+        let session = leader.session.get();
+        (session.id == number).then_some((leader, session))
+    }
+
     /// Makes this the controlling terminal of the caller's session, if the caller leads one that has none.
     pub fn adopt(self: &Arc<Self>, steal: bool) -> Result<()> {
         let process = Process::current();
@@ -103,18 +137,18 @@ impl Tty {
         if process.pid != session.id {
             return Err(Errno::EPERM);
         }
-        if self.session() == session.id {
+        // Bound: exchanging two counted handles.
+        let held = self.controlled.lock();
+        let other = self.session();
+        if other == session.id {
             return Ok(());
         }
-        let other = self.session();
-        if session.terminal().is_some() || (other != 0 && !steal) {
+        if other != 0 && !steal {
             return Err(Errno::EPERM);
         }
-        let robbed = tree::find(other).map(|leader| leader.session.get());
-        if let Some(robbed) = robbed.filter(|robbed| robbed.id == other) {
-            // Bound: exchanging one counted handle.
-            let lost = robbed.terminal.lock().take();
-            drop(lost);
+        // Its master was closed: nobody would tell the session.
+        if self.pair.as_ref().is_some_and(Pty::is_gone) {
+            return Err(Errno::EIO);
         }
         // Bound: copying or exchanging one counted handle.
         let mut terminal = session.terminal.lock();
@@ -122,9 +156,13 @@ impl Tty {
             return Err(Errno::EPERM);
         }
         *terminal = Some(self.clone());
+        drop(terminal);
+        let lost = (self.session_of()).and_then(|(_, robbed)| self.take_from(&robbed, || ()));
         self.session.store(session.id, Ordering::Release);
         self.foreground_group()
             .store(process.pgrp(), Ordering::Release);
+        drop(held);
+        drop(lost);
         Ok(())
     }
 
@@ -147,6 +185,9 @@ impl Tty {
         if session != process.sid() {
             return Err(Errno::EPERM);
         }
+        // Bound: two words. Another session may have taken it since the look above: the group is none of its.
+        let _held = self.controlled.lock();
+        self.must_control()?;
         self.foreground_group().store(group, Ordering::Release);
         Ok(0)
     }
@@ -201,14 +242,13 @@ impl Tty {
         let process = self.must_control()?;
         let session = process.session.get();
         if process.pid == session.id {
-            let group = self.foreground_group().load(Ordering::Acquire);
+            let lost = self.take_from(&session, || ());
+            let group = Terminal::release(self, session.id).unwrap_or(0);
             if group > 0 {
                 super::signal_group(group, SIGHUP);
                 super::signal_group(group, SIGCONT);
             }
-            let lost = session.terminal.lock().take();
             drop(lost);
-            process::Terminal::release(self);
         }
         Ok(())
     }

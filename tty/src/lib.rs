@@ -63,7 +63,10 @@ pub struct Tty {
     released: WaitList,
     /// Woken when a pseudo-terminal's master has been closed.
     hung_up: WaitList,
+    /// The session whose controlling terminal it is, 0 for none; changed, with the foreground group, by who
+    /// holds `controlled`.
     session: AtomicI32,
+    controlled: Monitor<control::Controlled>,
     size: Monitor<Winsize>,
     device: u64,
     /// The additional state of a pseudo-terminal.
@@ -145,6 +148,7 @@ impl Tty {
             released: WaitList::new(),
             hung_up: WaitList::new(),
             session: AtomicI32::new(0),
+            controlled: Monitor::new(control::Controlled),
             size,
             device,
             pair,
@@ -251,13 +255,16 @@ impl Terminal for Tty {
     }
 
     fn adopted(&self, session: i32, foreground: i32) {
+        // Bound: two words.
+        let _held = self.controlled.lock();
         self.session.store(session, Ordering::Release);
         self.foreground_group().store(foreground, Ordering::Release);
     }
 
-    fn release(&self) {
-        self.session.store(0, Ordering::Release);
-        self.foreground_group().store(0, Ordering::Release);
+    fn release(&self, session: i32) -> Option<i32> {
+        // Bound: two words.
+        let _held = self.controlled.lock();
+        (self.session() == session).then(|| self.forget_session())
     }
 
     fn device(&self) -> u64 {

@@ -26,7 +26,7 @@ use account::user::Charge;
 use file::fs::ownership::Ownership;
 use file::routine_env;
 use process::signal;
-use process::{Process, tree};
+use process::{Process, Terminal};
 use vm::fallible::{try_arc, try_push, try_reserve};
 
 /// Pairs that there may be.
@@ -307,28 +307,18 @@ impl Tty {
     /// The leader of the session gets SIGHUP and SIGCONT, and the session has no terminal any more. The
     /// former foreground group hears of it when the leader ends.
     fn end_session(&self) {
-        let number = self.session();
-        let Some(leader) = tree::find(number).filter(|_| number > 0) else {
+        // Bound: exchanging one counted handle, and two words.
+        let held = self.controlled.lock();
+        let Some((leader, session)) = self.session_of() else {
             return;
         };
-        let session = leader.session.get();
-        if session.id != number {
+        let group = Terminal::foreground(self);
+        let left = || session.left_group.store(group, Ordering::Release);
+        let Some(old) = self.take_from(&session, left) else {
             return;
-        }
-        // Bound: exchanging one counted handle.
-        let mut terminal = session.terminal.lock();
-        let ours = terminal
-            .as_ref()
-            .is_some_and(|terminal| terminal.device() == self.device);
-        if !ours {
-            return;
-        }
-        let old = terminal.take();
-        session
-            .left_group
-            .store(process::Terminal::foreground(self), Ordering::Release);
-        drop(terminal);
-        process::Terminal::release(self);
+        };
+        self.forget_session();
+        drop(held);
         for signo in [SIGHUP, SIGCONT] {
             let _gone = signal::send(&leader, None, Siginfo::sent(signo, SI_KERNEL, 0, 0));
         }

@@ -244,6 +244,22 @@ static void when(void)
     check(exists("c.cores.6.%") || exists("c.cores-glibc.6.%"), "names are made of a pattern");
     unlink("c.cores.6.%");
     unlink("c.cores-glibc.6.%");
+    set("/proc/sys/kernel/core_pattern", "d/%e/up");
+    mkdir("d", 0755), mkdir("d/!.", 0755);
+    child = fork();
+    if (child == 0) {
+        prctl(PR_SET_NAME, "..");
+        aborts();
+    }
+    waitpid(child, &status, 0);
+    check(!exists("up") && exists("d/!./up"), "no name leads to another directory");
+    unlink("up"), unlink("d/!./up"), rmdir("d/!."), rmdir("d");
+    set("/proc/sys/kernel/core_pattern", "core\nsecond line");
+    char pattern[64] = "";
+    int text = open("/proc/sys/kernel/core_pattern", O_RDONLY);
+    check(read(text, pattern, sizeof pattern - 1) > 0 && strcmp(pattern, "core\n") == 0,
+          "a pattern ends with its line");
+    close(text);
     set("/proc/sys/kernel/core_pattern", "core");
     set("/proc/sys/kernel/core_uses_pid", "1");
     child = fork();

@@ -294,6 +294,9 @@ static void rooted(void)
               mount("x y", TOP "/a b", "tmpfs", 0, 0) == 0,
           "two mounts");
     check(listed(TOP "/a\\040b") && strcmp(fields[0], "x\\040y") == 0, "with blanks in their names");
+    equal(mount("a\tb#c\nd\\e", TOP "/a b", "tmpfs", 0, 0), 0, "one whose source has other marks");
+    check(listed(TOP "/a\\040b") && strcmp(fields[0], "a\\011b\\043c\\012d\\134e") == 0, "all in octal");
+    equal(umount(TOP "/a b"), 0, "it goes");
     equal(mount("proc", TOP "/proc", "proc", 0, 0), 0, "and /proc");
     pid_t child = fork();
     if (child == 0) {
@@ -310,12 +313,16 @@ static void rooted(void)
     check(umount(TOP "/proc") == 0 && umount(TOP) == 0, "all go");
 }
 
+#include "mounts-denying.h"
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
         {"nesting", nesting}, {"stacking", stacking}, {"moving", moving}, {"binding", binding},
-        {"leaving", leaving}, {"flags", flags},       {"rooted", rooted},
+        {"leaving", leaving}, {"flags", flags},       {"rooted", rooted}, {"denying", denying},
     };
+    if (argc == 2 && strcmp(argv[1], "role") == 0)
+        return role();
     mkdir(TOP, 0755);
     run_groups(GROUPS(groups), 0, argc, argv);
     rmdir(TOP);

@@ -524,6 +524,8 @@ static void many(void)
     check(good, "sixty at a time, three times");
 }
 
+#include "ptys-racing.h"
+
 static const struct group all[] = {
     {"names", names},         {"lines", lines},
     {"words", words},         {"raw_bytes", raw_bytes},
@@ -533,5 +535,6 @@ static const struct group all[] = {
     {"packets", packets},     {"flow", flow},
     {"sessions", sessions},   {"watched", watched},
     {"exclusive", exclusive}, {"many", many},
+    {"racing", racing},
 };
 #endif

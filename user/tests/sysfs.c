@@ -331,10 +331,13 @@ static void namespaces(void)
     close(fd);
 }
 
+#include "sysfs-names.h"
+
 static const struct group groups[] = {
     {"timers", timers},   {"blocks", blocks},           {"namespaces", namespaces},
     {"counts", counts},   {"devices", devices},         {"processors", processors},
     {"network", network}, {"processes", process_group}, {"descriptors", descriptors},
+    {"names", names},
 };
 
 int main(int argc, char **argv, char **environment)

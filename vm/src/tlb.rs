@@ -123,7 +123,8 @@ mod bare {
     /// # Safety
     /// As for [`load`].
     pub unsafe fn load_here(here: &cpu::Cpu, root: u64) {
-        entry_mitigations::enter_root(here, root as usize);
+        // SAFETY: the caller's promise.
+        unsafe { entry_mitigations::enter_root(here, root as usize) };
         set_cr3(root);
     }
 
@@ -167,7 +168,8 @@ mod bare {
         let first = unsafe { &*Kernel.virt(root).cast::<AtomicU64>() };
         let due = due(first.load(Ordering::Acquire), &mailbox.kernel, generation);
         if due.leaves {
-            entry_mitigations::enter_root(own, kernel_root());
+            // SAFETY: the kernel's own root lives for ever.
+            unsafe { entry_mitigations::enter_root(own, kernel_root()) };
             set_cr3(kernel_root() as u64);
         }
         if due.kernel {

@@ -4,7 +4,7 @@
 //! [`crate::fs::file::filters`] has the bytes pass.
 
 use abi::errno::{Errno, Result};
-use account::caller;
+use account::Cred;
 use alloc::sync::Arc;
 use quaject::by_name::{self, Quaject};
 use sync::epoch;
@@ -14,10 +14,11 @@ use crate::fs::file::OpenFile;
 use crate::fs::file::filters::{Direction, Filters, Inserter, controls};
 
 impl OpenFile {
-    /// Puts `filter` in front of those that there are on this way. EBADF: not open for that. EPERM: filters
-    /// of another user. The errors of [`by_name::insert`]. May sleep for a grace period.
+    /// Puts `filter` of `user` in front of those that there are on this way. EBADF: not open for that. EPERM:
+    /// filters of another user. The errors of [`by_name::insert`]. May sleep for a grace period.
     pub fn insert_filter(
         self: &Arc<Self>,
+        user: &Arc<Cred>,
         direction: Direction,
         filter: &dyn Quaject,
     ) -> Result<()> {
@@ -29,18 +30,17 @@ impl OpenFile {
             return Err(Errno::EBADF);
         }
         let filters = self.make_filters()?;
-        let caller = caller::cred();
         // Bound: making the routines of a stream, and a look at all tables with two grace periods; only users
         // of a description that has filters.
         let mut owner = filters.owner.lock();
         match &owner.0 {
-            Some(owner) if !controls(&caller, owner) => return Err(Errno::EPERM),
+            Some(owner) if !controls(user, owner) => return Err(Errno::EPERM),
             Some(_) => {}
             None => {
-                if controls(&caller, &caller) {
-                    filters.stream.act_for(Arc::as_ptr(&caller).addr());
+                if controls(user, user) {
+                    filters.stream.act_for(Arc::as_ptr(user).addr());
                 }
-                owner.0 = Some(caller);
+                owner.0 = Some(user.clone());
                 self.stand_aside(true);
             }
         }
@@ -49,13 +49,18 @@ impl OpenFile {
         inserted.map_err(Errno::from)
     }
 
-    /// Takes the filter number `which`, or without a number all, out of this way. ENOENT: it is not there.
-    /// EPERM, ENOMEM. May sleep for a grace period.
-    pub fn remove_filter(self: &Arc<Self>, direction: Direction, which: Option<u32>) -> Result<()> {
+    /// For `user`, takes the filter number `which`, or without a number all, out of this way. ENOENT: it is
+    /// not there. EPERM, ENOMEM. May sleep for a grace period.
+    pub fn remove_filter(
+        self: &Arc<Self>,
+        user: &Cred,
+        direction: Direction,
+        which: Option<u32>,
+    ) -> Result<()> {
         let filters = self.filters().ok_or(Errno::ENOENT)?;
         let mut owner = filters.owner.lock();
         match &owner.0 {
-            Some(owner) if controls(&caller::cred(), owner) => {}
+            Some(owner) if controls(user, owner) => {}
             Some(_) => return Err(Errno::EPERM),
             None => return Err(Errno::ENOENT),
         }

@@ -205,6 +205,16 @@ impl VfsPath {
         Arc::ptr_eq(&self.mount, &other.mount) && self.inode.id() == other.inode.id()
     }
 
+    /// Whether no file here may be executed, nor its pages be mapped to be (`MS_NOEXEC`).
+    pub fn is_noexec(&self) -> bool {
+        self.mount.flags() & MS_NOEXEC != 0
+    }
+
+    /// Whether set-id bits and capabilities of a file here count for nothing (`MS_NOSUID`).
+    pub fn is_nosuid(&self) -> bool {
+        self.mount.flags() & MS_NOSUID != 0
+    }
+
     /// The part that the inode shows.
     #[inline]
     pub(super) fn shows(&self) -> Option<&Published> {

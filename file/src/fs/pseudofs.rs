@@ -20,13 +20,14 @@ use super::inode::{DirEntry, DirSink, Inode, OpenRequest, fixed_entries};
 use super::mount::{self, FileSystem, VfsPath};
 use super::perm;
 use crate::fs::file::{File, OpenFile};
-use account::Cred;
+use account::{Cred, caller};
 use seq_file::SeqFile;
 pub use source::{TextOut, TextPiece, TextSource, records, whole};
 use vm::fallible::{try_arc, try_copy, try_slice};
 
-/// Handles a write to a text.
-pub type WriteSetting = fn(&str) -> Result<()>;
+/// Handles a write to a text. The rights are those of the identity that opened the text: the process that
+/// writes may have got the descriptor from it, and lends it no rights.
+pub type WriteSetting = fn(&Arc<Cred>, &str) -> Result<()>;
 
 /// The object of a name.
 pub enum PseudoEntry {
@@ -40,7 +41,7 @@ pub enum PseudoEntry {
     Setting(Arc<dyn TextSource>, WriteSetting),
     /// A text that only its owner may read and change.
     Control(Arc<dyn TextSource>, WriteSetting),
-    /// A text to which every user may write a request: the setter decides.
+    /// A text to which every user may write a request: the setter decides by the rights of the opener.
     Request(Arc<dyn TextSource>, WriteSetting),
     /// A symbolic link.
     Link(Vec<u8>),
@@ -54,8 +55,9 @@ pub enum PseudoEntry {
 
 /// The maker of an opened file's behaviour.
 pub trait PseudoFile: Send + Sync {
-    /// The behaviour, for a permitted caller.
-    fn open(&self) -> Result<Arc<dyn File>>;
+    /// The behaviour, for a permitted caller of identity `opener`, on which the rights of all later writes
+    /// depend ([`WriteSetting`]).
+    fn open(&self, opener: &Arc<Cred>) -> Result<Arc<dyn File>>;
     /// Permission bits.
     fn permissions(&self) -> u32 {
         0o600
@@ -356,11 +358,12 @@ impl Inode for Node {
             }
             PseudoEntry::Setting(source, set)
             | PseudoEntry::Control(source, set)
-            | PseudoEntry::Request(source, set) => {
-                Ok(how.finish(Arc::new(SeqFile::new(source, Some(*set))?)))
-            }
+            | PseudoEntry::Request(source, set) => Ok(how.finish(Arc::new(SeqFile::new(
+                source,
+                Some((*set, caller::cred())),
+            )?))),
             PseudoEntry::Special(file) => Ok(how.finish(file.clone())),
-            PseudoEntry::File(opened) => Ok(how.finish(opened.open()?)),
+            PseudoEntry::File(opened) => Ok(how.finish(opened.open(&caller::cred())?)),
             PseudoEntry::Link(_) | PseudoEntry::MagicLink(_) => Err(Errno::ELOOP),
         }
     }

@@ -42,7 +42,8 @@ impl MemoryBound {
         let most = self.most();
         let share = user::share(most as u64) as usize;
         if !self.add(count, share) {
-            let boss = caller::cred().fsuid == 0;
+            // The files of the root archive are unpacked before there is a process.
+            let boss = caller::cred_or_kernel().fsuid == 0;
             let bound = if boss { most } else { share };
             quota::retry_after_reclaim(|| self.add(count, bound).then_some(()))
                 .ok_or(Errno::ENOSPC)?;

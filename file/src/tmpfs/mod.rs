@@ -513,15 +513,13 @@ impl TmpInode {
         }
     }
 
-    /// Before the running process writes: takes the file's capabilities away, and the set-id bits unless it
-    /// may write such files.
+    /// Before a write: takes the file's capabilities away, and the set-id bits unless the running process may
+    /// write such files. Where none runs, nobody may: what unpacks an archive sets the bits behind the bytes.
     fn drop_privileges(&self) {
         if !self.meta.lock().loses() {
             return;
         }
-        let Some(writer) = caller::try_cred() else {
-            return;
-        };
+        let writer = caller::cred();
         let stripped = self.change(false, |meta| {
             if !writer.has(Capability::Fsetid) {
                 meta.mode &= !S_ISUID;

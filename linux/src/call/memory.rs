@@ -16,6 +16,7 @@ use thread::frameless::{NOT_HANDLED, call_handler};
 
 use super::{Args, Handler};
 use file::OpenFile;
+use file::fs::VfsPath;
 use process::{Process, Task};
 
 /// See [`super::FAMILIES`].
@@ -280,6 +281,10 @@ fn file_backing(
     if !of.readable() || (shared && prot & PROT_WRITE != 0 && !of.writable()) {
         return Err(Errno::EACCES);
     }
+    let may_exec = !of.place().is_some_and(VfsPath::is_noexec);
+    if prot & PROT_EXEC != 0 && !may_exec {
+        return Err(Errno::EPERM);
+    }
     if of.file().maps_as_fresh() {
         let may_write = of.writable();
         return Ok(if shared {
@@ -290,7 +295,11 @@ fn file_backing(
     }
     if !shared {
         let pager = of.file().pager(of)?;
-        return Ok(Backing::FilePrivate { pager, offset });
+        return Ok(Backing::FilePrivate {
+            pager,
+            offset,
+            may_exec,
+        });
     }
     let (pager, may_write) = of.file().shared_pager(of, prot & PROT_WRITE != 0)?;
     if may_write {
@@ -300,6 +309,7 @@ fn file_backing(
         pager,
         offset,
         may_write,
+        may_exec,
     })
 }
 

@@ -4,11 +4,12 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
-use abi::layout::{PAGE, USER_END};
+use abi::layout::PAGE;
 use abi::linux::*;
 use abi::nr;
 use file::fs::fs_types;
 use machine::clock::now_ns;
+use thread::UserBase;
 use vm::user;
 
 use super::{Args, Handler};
@@ -238,10 +239,10 @@ fn membarrier(a: &mut Args) -> Result<usize> {
 fn arch_prctl(a: &mut Args) -> Result<usize> {
     let base = a.word(1);
     let thread = thread::current();
+    let user_base = || UserBase::new(base as u64).ok_or(Errno::EPERM);
     match a.int(0) {
-        ARCH_SET_FS | ARCH_SET_GS if base >= USER_END => return Err(Errno::EPERM),
-        ARCH_SET_FS => thread.set_fs_base(base as u64),
-        ARCH_SET_GS => thread.set_gs_base(base as u64),
+        ARCH_SET_FS => thread.set_fs_base(user_base()?),
+        ARCH_SET_GS => thread.set_gs_base(user_base()?),
         ARCH_GET_FS => user::put(base, &thread.fs_base())?,
         ARCH_GET_GS => user::put(base, &thread.gs_base())?,
         // Everybody may execute it: nothing makes it fault.

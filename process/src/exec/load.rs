@@ -4,7 +4,6 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_PIE_BASE, page_ceil, page_floor};
@@ -13,11 +12,10 @@ use vm::space::{Backing, Placement};
 use vm::{AddressSpace, Pager, Prot};
 
 use super::elf::{self, ElfImage};
-use crate::process::{Process, Task};
+use crate::process::Process;
 use account::Cred;
 use account::capability::file::{FileCaps, NAME};
 use file::OpenFile;
-use file::fs::mount::MS_NOSUID;
 use file::fs::walk::{WalkContext, walk};
 use file::fs::write_count::DenyWrite;
 use file::fs::{FileKind, OpenRequest, VfsPath, perm};
@@ -28,8 +26,6 @@ use vm::fallible::{try_copy, try_filled};
 const SPREAD_PAGES: u64 = 1 << 16;
 /// As many first bytes as usually hold all headers.
 const HEAD: usize = 1024;
-/// Mounted so that nothing on it may be executed.
-const MS_NOEXEC: u64 = 8;
 
 /// An executable file, opened and checked.
 pub struct Executable {
@@ -71,7 +67,7 @@ impl Executable {
     /// The file at `place`, called `path`.
     pub fn at(cred: &Cred, place: VfsPath, path: &[u8]) -> Result<Executable> {
         let attr = place.inode.attr();
-        if attr.kind() != FileKind::Regular || place.mount.flags() & MS_NOEXEC != 0 {
+        if attr.kind() != FileKind::Regular || place.is_noexec() {
             return Err(Errno::EACCES);
         }
         place.inode.permits(cred, perm::EXEC)?;
@@ -117,7 +113,7 @@ impl Executable {
     /// The capabilities that it has now; none where set-id bits count for nothing. EINVAL: they cannot be
     /// understood.
     pub fn capabilities(&self) -> Result<Option<FileCaps>> {
-        let gives = |place: &&VfsPath| place.mount.flags() & MS_NOSUID == 0;
+        let gives = |place: &&VfsPath| !place.is_nosuid();
         let Some(place) = self.place().filter(gives) else {
             return Ok(None);
         };
@@ -197,28 +193,29 @@ pub enum ImageRole {
     Interpreter,
 }
 
-/// A random number of pages less than `most`, in bytes; 0 for a process with `ADDR_NO_RANDOMIZE`.
-pub fn spread(most: u64) -> usize {
-    let personality = Task::here(|task| task.process.personality.load(Ordering::Relaxed));
-    if personality.is_some_and(|flags| flags & ADDR_NO_RANDOMIZE != 0) {
+/// A random number of pages less than `most`, in bytes; 0 for a program of a `personality` with
+/// `ADDR_NO_RANDOMIZE`.
+pub fn spread(personality: u32, most: u64) -> usize {
+    if personality & ADDR_NO_RANDOMIZE != 0 {
         return 0;
     }
     (machine::random::u64() % most) as usize * PAGE
 }
 
-/// Maps `image` of `source` into `space`. ENOMEM, ENOEXEC, ENODEV.
+/// Maps `image` of `source` into `space`, for a program of this personality. ENOMEM, ENOEXEC, ENODEV.
 pub fn load(
     space: &AddressSpace,
     source: &Executable,
     image: &ElfImage,
     part: ImageRole,
+    personality: u32,
 ) -> Result<LoadedProgram> {
     let (first, end) = image.span();
     let bias = match part {
         _ if !image.relocatable => 0,
         ImageRole::Program => {
             // Wherever the file would like to be, above or below.
-            (USER_PIE_BASE + spread(SPREAD_PAGES)).wrapping_sub(first)
+            (USER_PIE_BASE + spread(personality, SPREAD_PAGES)).wrapping_sub(first)
         }
         ImageRole::Interpreter => {
             let room = space.map(
@@ -267,6 +264,7 @@ fn map_segment(
         let backing = Backing::FilePrivate {
             pager: pager.clone(),
             offset: segment.offset - skew,
+            may_exec: true,
         };
         let length = mapped_end - page_floor(start);
         space.map(Placement::Fixed(page_floor(start)), length, prot, backing)?;

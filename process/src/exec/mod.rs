@@ -27,9 +27,10 @@ use crate::process::{Process, Program, Task, access};
 use crate::ptrace;
 use account::Cred;
 use account::cred::{ExecCred, ExecUnsafe};
-use file::fs::mount::MS_NOSUID;
+use file::fs::VfsPath;
 use load::{Executable, ImageRole, LoadedProgram, load};
 use stack::{ArgStrings, STRING_MAX};
+use thread::UserBase;
 use vm::fallible::{try_arc, try_copy, try_placed, try_string, try_text};
 
 /// How deep scripts may be interpreted by scripts.
@@ -51,7 +52,17 @@ pub struct PreparedExec {
     executing: ExecCred,
     /// The grounds that they follow from.
     grounds: Grounds,
+    /// Whether processes with the same identity may read its memory.
+    dumpable: bool,
+    /// Flags of the caller's personality that it begins without.
+    cleared: u32,
 }
+
+/// Flags that no program begins with: its file's headers say which memory is executable.
+const CLEARED_ALWAYS: u32 = READ_IMPLIES_EXEC;
+/// Flags that a program with new rights does not begin with (Linux: `PER_CLEAR_ON_SETID`).
+const CLEARED_WITH_RIGHTS: u32 =
+    READ_IMPLIES_EXEC | ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT | MMAP_PAGE_ZERO;
 
 /// The conditions, besides the file, for a program's rights.
 struct Grounds {
@@ -192,7 +203,13 @@ pub fn prepare(
     let mut readable = source.may_be_read(own);
     let (user, group) = set_ids(&source);
     let granted = source.capabilities()?;
-    let main = load(&space, &source, &image, ImageRole::Program)?;
+    let executing = own.executing(user, group, granted, grounds.doubt);
+    let cleared = match &executing {
+        Ok(executing) if !executing.guarded => CLEARED_ALWAYS,
+        _ => CLEARED_WITH_RIGHTS,
+    };
+    let personality = process.personality.load(Ordering::Relaxed) & !cleared;
+    let main = load(&space, &source, &image, ImageRole::Program, personality)?;
     let gains = user.or(group).is_some() || granted.is_some();
     if gains && (source.has_changed() || source.capabilities()? != granted) {
         return Err(Errno::ETXTBSY);
@@ -213,18 +230,20 @@ pub fn prepare(
                 &loader,
                 &loader_image,
                 ImageRole::Interpreter,
+                personality,
             )?)
         }
     };
-    space.set_brk_start(main.end + load::spread(SPREAD_PAGES), main.data);
+    space.set_brk_start(
+        main.end + load::spread(personality, SPREAD_PAGES),
+        main.data,
+    );
     if let Some(running) = source.take_running() {
         space.keep(try_arc(running)?);
     }
-    let executing = own.executing(user, group, granted, grounds.doubt)?;
+    let executing = executing?;
     let plain = own.uid == own.euid && own.gid == own.egid;
-    if readable && plain && !executing.cred.departs_from(own) {
-        space.set_mark(access::DUMPABLE);
-    }
+    let dumpable = readable && plain && !executing.cred.departs_from(own);
     let placed = build_stack(
         process,
         &space,
@@ -235,6 +254,7 @@ pub fn prepare(
         &envp,
         &execfn,
         &executing,
+        personality,
     )?;
     let program = Program {
         place: source.place().cloned(),
@@ -254,15 +274,14 @@ pub fn prepare(
         actions: try_placed(SignalActions::default)?,
         executing,
         grounds,
+        dumpable,
+        cleared,
     })
 }
 
 /// The user and the group that the file's set-id bits give.
 fn set_ids(source: &Executable) -> (Option<u32>, Option<u32>) {
-    if source
-        .place()
-        .is_none_or(|place| place.mount.flags() & MS_NOSUID != 0)
-    {
+    if source.place().is_none_or(VfsPath::is_nosuid) {
         return (None, None);
     }
     let set_uid = source.mode & S_ISUID != 0;
@@ -287,6 +306,7 @@ fn build_stack(
     envp: &ArgStrings,
     execfn: &[u8],
     executing: &ExecCred,
+    personality: u32,
 ) -> Result<stack::StackImage> {
     let (cred, secure) = (&executing.cred, executing.secure);
     // Bound: a few words of one process.
@@ -297,7 +317,7 @@ fn build_stack(
         limit
     };
     let length = limit.clamp(128 << 10, 64 << 20) as usize / PAGE * PAGE;
-    let top = USER_STACK_TOP - load::spread(SPREAD_PAGES);
+    let top = USER_STACK_TOP - load::spread(personality, SPREAD_PAGES);
     let prot = if image.executable_stack {
         Prot::RW.or(Prot::EXEC)
     } else {
@@ -405,12 +425,14 @@ fn commit(
     process.images.fetch_add(1, Ordering::Relaxed);
     process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
     process.files.get().close_on_exec();
+    // Not before: nobody else gets what it has just closed.
+    access::set_dumpable(process, prepared.dumpable);
     process.vfork_gate.open();
     prepared
         .actions
         .begin_program(&process.signals.actions.get());
     process.signals.actions.set(prepared.actions.clone());
-    process.timers.delete_created();
+    process.timers.delete_created(task);
     // Bound: three words of the thread’s own.
     *task.altstack.lock() = Sigaltstack {
         flags: SS_DISABLE,
@@ -423,8 +445,8 @@ fn commit(
     thread::lazy_fpu::forget();
     thread::speculation::executed();
     let thread = thread::current();
-    thread.set_fs_base(0);
-    thread.set_gs_base(0);
+    thread.set_fs_base(UserBase::default());
+    thread.set_gs_base(UserBase::default());
     if had_own_calls {
         // Without memory the numbers remain, and lead to descriptors of this program, as any number does.
         let _ = dispatch::renew(task);
@@ -458,8 +480,14 @@ fn exchange(process: &Process, prepared: &PreparedExec) -> Option<Old> {
     if prepared.executing.secure {
         process.limits.lock().lower(RLIMIT_STACK, SECURE_STACK);
     }
+    process.barriers.store(0, Ordering::Relaxed);
+    (process.personality).fetch_and(!prepared.cleared, Ordering::Relaxed);
+    // As long as it has the descriptors of the program before, both programs have to be dumpable.
+    if prepared.dumpable && access::is_dumpable(process) {
+        prepared.space.set_mark(access::DUMPABLE);
+    }
     let space = process.space.set(Some(prepared.space.clone()));
-    dispatch::enter_space(&prepared.space);
+    dispatch::enter_space(process);
     thread::forget_procedures();
     let new = prepared.program.clone();
     let changes = !Arc::ptr_eq(cred, &grounds.cred);
@@ -476,6 +504,7 @@ pub fn become_program(task: &Task, prepared: &PreparedExec) {
     task.thread.set_name(prepared.program.comm.as_bytes());
     // Bound: copying or exchanging one counted handle.
     *task.process.program.lock() = prepared.program.clone();
+    access::set_dumpable(&task.process, prepared.dumpable);
     task.process.barriers.store(0, Ordering::Relaxed);
 }
 

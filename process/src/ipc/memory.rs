@@ -142,6 +142,7 @@ pub fn attach(
         pager,
         offset: 0,
         may_write: prot.contains(Prot::WRITE),
+        may_exec: true,
     };
     let bytes = usize::try_from(entry.object.bytes).map_err(|_| Errno::ENOMEM)?;
     let at = match space.map(place, bytes, prot, backing) {

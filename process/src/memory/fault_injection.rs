@@ -10,6 +10,8 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use abi::errno::{Errno, Result};
+use account::Cred;
+use alloc::sync::Arc;
 use vm::frame::fault_injection::{self, FaultPlan};
 
 use crate::process::Task;
@@ -51,7 +53,7 @@ pub fn show(out: &mut TextOut) -> Result<()> {
 }
 
 /// Handles a write to `/syn/fail`. EINVAL.
-pub fn set(text: &str) -> Result<()> {
+pub fn set(_opener: &Arc<Cred>, text: &str) -> Result<()> {
     if text.trim() == "off" {
         fault_injection::disarm();
         return Ok(());
@@ -59,7 +61,8 @@ pub fn set(text: &str) -> Result<()> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse::<u32>);
     let mut next = || numbers.next()?.ok();
     let (first, every, session) = (next(), next(), next());
-    let (Some(first), Some(every), Some(session)) = (first, every, session) else {
+    let (Some(first), Some(every), Some(session), None) = (first, every, session, numbers.next())
+    else {
         return Err(Errno::EINVAL);
     };
     SESSION.store(session.cast_signed(), Ordering::Relaxed);
@@ -86,6 +89,9 @@ mod tests {
             })
         );
         assert_eq!(parse("x"), None);
-        assert_eq!(set("1 2"), Err(Errno::EINVAL));
+        let opener = Cred::root().sealed();
+        for request in ["1 2", "1 2 3 4", "1 2 3 x", "off 1", ""] {
+            assert_eq!(set(&opener, request), Err(Errno::EINVAL), "{request}");
+        }
     }
 }

@@ -9,6 +9,8 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::errno::{Errno, Result};
+use account::Cred;
+use alloc::sync::Arc;
 use machine::clock::now_ns;
 use vm::frame;
 
@@ -131,7 +133,7 @@ pub(crate) fn run(room: usize) -> bool {
 
 /// Handles a write to `/syn/memory`: `shrink` releases everything possible, until a whole round frees
 /// nothing. EINVAL.
-pub fn set(text: &str) -> Result<()> {
+pub fn set(_opener: &Arc<Cred>, text: &str) -> Result<()> {
     /// Maximum of rounds: others may refill the caches.
     const TURNS: usize = 8;
     if text.trim() != "shrink" {

@@ -57,9 +57,9 @@ pub fn scope() -> u32 {
     SCOPE.load(Ordering::Relaxed)
 }
 
-/// Sets the scope. EPERM, EINVAL.
-pub fn set_scope(new: u32) -> Result<()> {
-    Process::current().cred.get().need(Capability::SysPtrace)?;
+/// Sets the scope, with the rights of `cred`. EPERM, EINVAL.
+pub fn set_scope(cred: &Cred, new: u32) -> Result<()> {
+    cred.need(Capability::SysPtrace)?;
     if new > NEVER {
         return Err(Errno::EINVAL);
     }
@@ -186,6 +186,28 @@ pub fn with<R>(process: &Process, wish: PtraceMode, act: impl FnOnce() -> R) -> 
     let _rights = process.rights.lock();
     may(process, wish)?;
     Ok(act())
+}
+
+/// As [`with`], for a request that is written to a text which `opener` opened: its rights count and not those
+/// of the writing process, not even to itself, since that may be a program with more rights, which writes
+/// what it was told. The scope is asked about both. EPERM.
+pub fn with_opener<R>(
+    opener: &Cred,
+    process: &Process,
+    wish: PtraceMode,
+    act: impl FnOnce() -> R,
+) -> Result<R> {
+    // Bound: as in `with`.
+    let _rights = process.rights.lock();
+    let permitted = Task::here(|task| {
+        let standing = (process.cred).with(|its| Standing::between(opener, its, wish));
+        standing.allows(|| is_dumpable(process))
+            && (wish != PtraceMode::Steer || in_scope(&task.process, standing.able, process))
+    });
+    match permitted {
+        Some(true) => Ok(act()),
+        _ => Err(Errno::EPERM),
+    }
 }
 
 /// The memory of `process`, for a permitted caller; an ended process has none. EPERM.

@@ -298,9 +298,7 @@ impl Process {
     fn seat(&self, threads: &mut Vec<Arc<Task>>, task: &Arc<Task>) {
         task.own();
         task.seat.store(threads.len(), Ordering::Relaxed);
-        #[expect(clippy::disallowed_methods, reason = "`seats` or `admit` made room")]
-        threads.push(task.clone());
-        self.thread_list.enter(task);
+        self.thread_list.enter(threads, task.clone());
     }
 
     /// As [`Process::admit`], for a further thread, which has joined `files`. True: the process has another
@@ -323,11 +321,11 @@ impl Process {
     pub(crate) fn dismiss(&self, task: &Task) -> (bool, Arc<FdTable>) {
         let mut threads = self.threads.lock();
         let seat = task.seat.load(Ordering::Relaxed);
-        threads.swap_remove(seat);
+        // Not the last handle: the thread that ends has another.
+        let _left = self.thread_list.leave(&mut threads, seat);
         if let Some(moved) = threads.get(seat) {
             moved.seat.store(seat, Ordering::Relaxed);
         }
-        self.thread_list.leave(task);
         // A thread that replaces the process's table counts its threads under this monitor.
         (threads.is_empty(), self.files.get())
     }

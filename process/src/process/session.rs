@@ -12,9 +12,10 @@ use sync::monitor::Monitor;
 pub trait Terminal: Any + Send + Sync {
     /// The foreground process group, 0 for none.
     fn foreground(&self) -> i32;
-    /// The session leader has ended or given the terminal up: forget session and group. The caller sends the
-    /// signals.
-    fn release(&self);
+    /// The leader of session `session` has ended or given the terminal up: forgets session and group if it
+    /// is still that session's, which it may have been taken away from. The foreground group then, to which
+    /// the caller sends the signals.
+    fn release(&self, session: i32) -> Option<i32>;
     /// It is now the terminal of session `session`, with process group `foreground` in the foreground.
     fn adopted(&self, session: i32, foreground: i32);
     /// The device number, for `/proc/PID/stat`.

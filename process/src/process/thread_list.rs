@@ -16,6 +16,8 @@
 //!
 //! *Unsafe*: tasks that live until a grace period.
 
+use alloc::vec::Vec;
+use core::ops::Deref;
 use core::ptr::null_mut;
 use machine::irqs_off::IrqsOff;
 
@@ -83,9 +85,15 @@ pub(crate) enum FoundThread<R> {
 }
 
 impl<T: ListedThread> ThreadList<T> {
-    /// Makes `task` visible. The caller holds the monitor of the process's threads, and has the task leave
-    /// before it is freed.
-    pub(crate) fn enter(&self, task: &T) {
+    /// Adds `task` to the process's threads, whose monitor is held, and makes it visible. They keep it until
+    /// [`ThreadList::leave`] takes it out of both.
+    pub(crate) fn enter<H: Deref<Target = T>>(&self, threads: &mut Vec<H>, task: H) {
+        self.link(&task);
+        #[expect(clippy::disallowed_methods, reason = "`seats` or `admit` made room")]
+        threads.push(task);
+    }
+
+    fn link(&self, task: &T) {
         let first = self.first.load(Ordering::Relaxed);
         // SAFETY: the first of the chain is there as long as the monitor is held.
         let link = match unsafe { first.as_ref() } {
@@ -99,8 +107,15 @@ impl<T: ListedThread> ThreadList<T> {
         link.store(core::ptr::from_ref(task).cast_mut(), Ordering::Release);
     }
 
-    /// Takes `task` out. The caller holds the monitor of the process's threads, under which it has entered.
-    pub(crate) fn leave(&self, task: &T) {
+    /// Takes the one at `seat` out of the process's threads, whose monitor is held and where the last one
+    /// takes its seat. It has to be kept for a grace period if interrupts may have looked.
+    pub(crate) fn leave<H: Deref<Target = T>>(&self, threads: &mut Vec<H>, seat: usize) -> H {
+        let task = threads.swap_remove(seat);
+        self.unlink(&task);
+        task
+    }
+
+    fn unlink(&self, task: &T) {
         let next = task.link().next.load(Ordering::Relaxed);
         let before = task.link().before.load(Ordering::Relaxed);
         // SAFETY: a task leaves the chain only under the monitor, which is held.

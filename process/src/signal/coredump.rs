@@ -81,7 +81,7 @@ pub fn pattern() -> Vec<u8> {
 /// Changes it. EINVAL: it is too long, or a program is to have them.
 #[expect(clippy::disallowed_methods, reason = "127 bytes at most")]
 pub fn set_pattern(text: &str) -> Result<()> {
-    let text = text.trim_end_matches('\n');
+    let text = text.split('\n').next().unwrap_or_default();
     if text.len() > PATTERN_MAX || text.starts_with('|') {
         return Err(Errno::EINVAL);
     }
@@ -208,9 +208,14 @@ fn path_of(program: &Program) -> Result<String> {
     }
 }
 
-/// Appends a path, or a name, as one component. ENOMEM.
-fn flat(to: &mut Vec<u8>, path: &str) -> Result<()> {
-    path.bytes().try_for_each(|byte| {
+/// Appends a path, or a name, as one component, which is not empty and leads to no other directory. ENOMEM.
+fn flat(to: &mut Vec<u8>, path: &[u8]) -> Result<()> {
+    let path: &[u8] = match path {
+        b"" | b"." => b"!",
+        b".." => b"!.",
+        path => path,
+    };
+    path.iter().try_for_each(|&byte| {
         let byte = if byte == b'/' { b'!' } else { byte };
         try_push(to, byte)
     })
@@ -236,11 +241,11 @@ fn file_name(process: &Process, tid: i32, signo: i32) -> Result<Vec<u8>> {
                 continue;
             }
             Some(b'h') => {
-                try_extend(&mut name_of, &name(NodeOrDomain::Host))?;
+                flat(&mut name_of, &name(NodeOrDomain::Host))?;
                 continue;
             }
             Some(b'e') => {
-                flat(&mut name_of, &program.comm)?;
+                flat(&mut name_of, program.comm.as_bytes())?;
                 continue;
             }
             Some(b'f') => {
@@ -250,7 +255,7 @@ fn file_name(process: &Process, tid: i32, signo: i32) -> Result<Vec<u8>> {
                 continue;
             }
             Some(b'E') => {
-                flat(&mut name_of, &path_of(&program)?)?;
+                flat(&mut name_of, path_of(&program)?.as_bytes())?;
                 continue;
             }
             Some(b'p' | b'P') => {

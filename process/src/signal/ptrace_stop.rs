@@ -4,10 +4,10 @@
 //! tracer wants to see it, [`stop_at`] a call's beginning or end; [`shown`] are its registers. The requests
 //! of tracers are in `ptrace.rs`.
 
-use abi::layout::USER_END;
 use abi::linux::*;
 use core::sync::atomic::Ordering;
 use machine::trap::{RFLAGS_IF, RFLAGS_USER, TrapFrame, USER_CS, USER_SS};
+use thread::UserBase;
 
 use super::{deliver, send};
 use crate::fp;
@@ -210,11 +210,11 @@ fn take(task: &Task, trap: &mut TrapFrame, r: &UserRegs) {
         ss: USER_SS,
         ..*trap
     };
-    if r.fs_base < USER_END as u64 {
-        task.thread.set_fs_base(r.fs_base);
+    if let Some(base) = UserBase::new(r.fs_base) {
+        task.thread.set_fs_base(base);
     }
-    if r.gs_base < USER_END as u64 {
-        task.thread.set_gs_base(r.gs_base);
+    if let Some(base) = UserBase::new(r.gs_base) {
+        task.thread.set_gs_base(base);
     }
 }
 

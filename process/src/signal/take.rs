@@ -77,6 +77,15 @@ impl ProcessSignals {
         process.timers.passed_over(process, timers);
     }
 
+    /// Forgets the pending signals of timers with numbers from `first` on, for `process` and for `task`, its
+    /// only thread.
+    pub(crate) fn forget_timers(&self, task: &Task, first: u8) {
+        // Bound: the waiting signals of one process.
+        let mut state = self.state.lock();
+        state.pending.remove_timers(&self.waiting, first);
+        task.pending.lock().remove_timers(&task.waiting, first);
+    }
+
     /// A thread has ended, and is no longer among the process's: a stop may be complete now that the others
     /// have joined it. A stop that is not seen here begins later, and finds the thread gone: both look at the
     /// threads under their monitor, this one before it looks for a stop, and that one after it has shown

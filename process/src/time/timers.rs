@@ -362,9 +362,11 @@ impl ProcessTimers {
         }
     }
 
-    /// `exec` keeps the fixed ones only.
-    pub fn delete_created(&self) {
+    /// `exec` keeps the fixed ones only of those of `task`'s process, of which it is the only thread, and the
+    /// signals of the others that wait go with them.
+    pub fn delete_created(&self, task: &Task) {
         self.table.lock().truncate(FIXED);
+        task.process.signals.forget_timers(task, FIXED as u8);
     }
 
     /// The end of the process: from here on none rings that has not begun to.

@@ -5,6 +5,8 @@
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
 
+use super::still_writes;
+use account::Cred;
 use file::fs::pseudofs::PseudoFile;
 use file::io::IoBuf;
 use file::{File, OpenFile};
@@ -18,8 +20,8 @@ const LONGEST: usize = 12;
 pub struct ClearRefsFile(pub Arc<Process>);
 
 impl PseudoFile for ClearRefsFile {
-    fn open(&self) -> Result<Arc<dyn File>> {
-        Ok(try_arc(Opening(self.0.clone()))?)
+    fn open(&self, opener: &Arc<Cred>) -> Result<Arc<dyn File>> {
+        Ok(try_arc(Opening(self.0.clone(), opener.clone()))?)
     }
 
     fn permissions(&self) -> u32 {
@@ -28,7 +30,7 @@ impl PseudoFile for ClearRefsFile {
 }
 
 /// The file, opened.
-struct Opening(Arc<Process>);
+struct Opening(Arc<Process>, Arc<Cred>);
 
 impl File for Opening {
     fn write(&self, _of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
@@ -41,6 +43,7 @@ impl File for Opening {
         if !(1..=5).contains(&kind) {
             return Err(Errno::EINVAL);
         }
+        still_writes(&self.0, &self.1)?;
         if self.0.is_gone() {
             return Err(Errno::ESRCH);
         }

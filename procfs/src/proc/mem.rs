@@ -8,6 +8,7 @@ use abi::layout::PAGE;
 use abi::linux::{SEEK_CUR, SEEK_SET};
 use alloc::sync::Arc;
 
+use account::Cred;
 use file::fs::pseudofs::PseudoFile;
 use file::io::IoBuf;
 use file::{File, OpenFile};
@@ -20,7 +21,7 @@ use vm::fallible::{try_arc, try_filled};
 pub struct MemFile(pub Arc<Process>);
 
 impl PseudoFile for MemFile {
-    fn open(&self) -> Result<Arc<dyn File>> {
+    fn open(&self, _opener: &Arc<Cred>) -> Result<Arc<dyn File>> {
         let sight = AccessSnapshot::of(&self.0, PtraceMode::Steer).map_err(|_| Errno::EACCES)?;
         Ok(try_arc(Seen(sight))?)
     }

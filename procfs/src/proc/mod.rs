@@ -25,8 +25,10 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::sync::Arc;
 
-use file::fs::attr::FileKind;
+use account::Cred;
+use file::fs::attr::{FileKind, ModeBits};
 use file::fs::mount::FileSystem;
+use file::fs::perm;
 use file::fs::pseudofs::{EachEntry, PseudoDir, PseudoEntry, PseudoFs, number_in};
 use process::access::{self, PtraceMode};
 use process::{Process, Task, tree};
@@ -39,6 +41,21 @@ pub fn file_system() -> Arc<dyn FileSystem> {
 /// The result of `look` into `process`, if the caller may look into it. `EACCES`.
 pub(crate) fn look_into<R>(process: &Process, look: impl FnOnce() -> R) -> Result<R> {
     access::with(process, PtraceMode::See, look).map_err(|_| Errno::EACCES)
+}
+
+/// The permission bits of a writable file of a process.
+pub(crate) const OWNER_WRITES: u32 = 0o644;
+
+/// Whether `opener`, who could open a file of `process` to write when it belonged to another program perhaps,
+/// could open it now. EACCES.
+pub(crate) fn still_writes(process: &Process, opener: &Cred) -> Result<()> {
+    let (uid, gid) = access::owner_of(process);
+    let bits = ModeBits {
+        mode: OWNER_WRITES,
+        uid,
+        gid,
+    };
+    perm::check(opener, bits, None, perm::WRITE)
 }
 
 struct Root;

@@ -146,15 +146,14 @@ fn local(out: &mut TextOut, socket: &Arc<Socket>) {
         let bytes = name.bytes().get(2..).unwrap_or_default();
         out.push(' ');
         match bytes.split_first() {
-            // Bytes of an abstract name that would end a line or a text are shown as others.
+            // Bytes that would end a line or a text are shown as others; Linux lets a newline end the line.
             Some((0, rest)) => {
-                out.push('@');
-                rest.iter().for_each(|byte| match byte {
-                    0 => out.push('@'),
-                    byte => out.push_bytes(&[*byte]),
-                });
+                for part in rest.split(|byte| *byte == 0) {
+                    out.push('@');
+                    out.octal(part, b"\n");
+                }
             }
-            _ => out.push_bytes(bytes.strip_suffix(&[0]).unwrap_or(bytes)),
+            _ => out.octal(bytes.strip_suffix(&[0]).unwrap_or(bytes), b"\n"),
         }
     }
     out.push('\n');

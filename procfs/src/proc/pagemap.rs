@@ -7,6 +7,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::{PAGE, USER_END};
 use alloc::sync::Arc;
 
+use account::Cred;
 use file::fs::pseudofs::PseudoFile;
 use file::io::IoBuf;
 use file::{File, OpenFile};
@@ -28,7 +29,7 @@ const ALONE: u64 = 1 << 56;
 pub struct PagemapFile(pub Arc<Process>);
 
 impl PseudoFile for PagemapFile {
-    fn open(&self) -> Result<Arc<dyn File>> {
+    fn open(&self, _opener: &Arc<Cred>) -> Result<Arc<dyn File>> {
         let sight = AccessSnapshot::of(&self.0, PtraceMode::See).map_err(|_| Errno::EACCES)?;
         Ok(try_arc(Seen(sight))?)
     }

@@ -429,21 +429,10 @@ fn options(flags: u64) -> String {
     options
 }
 
-/// Writes a path with blanks as `mount` expects them.
-fn escaped(path: &[u8], out: &mut TextOut) {
-    let letters = path.utf8_chunks().flat_map(|chunk| {
-        let replaced = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
-        chunk.valid().chars().chain(replaced)
-    });
-    for letter in letters {
-        match letter {
-            '\\' => out.push_str("\\134"),
-            ' ' => out.push_str("\\040"),
-            '\n' => out.push_str("\\012"),
-            letter => out.push(letter),
-        }
-    }
-}
+/// The bytes of a path that would end a field of a table of mounts.
+const IN_PATHS: &[u8] = b" \t\n\\";
+/// Those of a source, which could also begin a comment.
+const IN_SOURCES: &[u8] = b" \t\n\\#";
 
 /// A record for each mount with number `from` or more that `process` can reach from its root directory.
 fn each_mount(
@@ -469,9 +458,9 @@ fn each_mount(
 
 /// A mount at `path` in the form of fstab(5).
 fn mount(mount: &mount::Mount, path: &[u8], out: &mut TextOut) {
-    escaped(mount.source.as_bytes(), out);
+    out.octal(mount.source.as_bytes(), IN_SOURCES);
     out.push(' ');
-    escaped(path, out);
+    out.octal(path, IN_PATHS);
     let (kind, options) = (mount.fs.kind(), options(mount.flags()));
     let own = mount.fs.options();
     let _ = writeln!(out, " {kind} {options},noatime{own} 0 0");
@@ -486,14 +475,14 @@ fn mountinfo(mount: &mount::Mount, path: &[u8], out: &mut TextOut) {
     let (id, major, minor) = (mount.id, abi::linux::major(dev), abi::linux::minor(dev));
     let _ = write!(out, "{id} {above} {major}:{minor} ");
     match mount.origin() {
-        Ok(Some(origin)) => escaped(&origin, out),
+        Ok(Some(origin)) => out.octal(&origin, IN_PATHS),
         Ok(None) => out.push_str("//deleted"),
         Err(_) => return out.lack(),
     }
     out.push(' ');
-    escaped(path, out);
+    out.octal(path, IN_PATHS);
     let _ = write!(out, " {flags},noatime - {} ", mount.fs.kind());
-    escaped(mount.source.as_bytes(), out);
+    out.octal(mount.source.as_bytes(), IN_SOURCES);
     let _ = writeln!(out, " {flags}");
 }
 

@@ -159,7 +159,7 @@ pub(super) fn map(area: &AreaInfo, out: &mut TextOut) {
     };
     if !name.is_empty() {
         out.blanks((start + 73).saturating_sub(out.written()));
-        out.push_str(name);
+        out.octal(name.as_bytes(), b"\n");
     }
     out.push('\n');
 }

@@ -164,10 +164,11 @@ fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut TextOut) {
         't' => "tracing stop",
         _ => "zombie",
     };
+    out.push_str("Name:\t");
+    out.as_in_c(program.comm.as_bytes());
     let _ = write!(
         out,
-        "Name:\t{}\nUmask:\t{:04o}\nState:\t{letter} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t{}\n",
-        program.comm,
+        "\nUmask:\t{:04o}\nState:\t{letter} ({word})\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t{}\n",
         process.fs.get().umask(),
         process.pid,
         task.map_or(process.pid, |t| t.tid),

@@ -40,7 +40,7 @@ use process::hostname;
 use process::ipc::mqueue::limits as queues;
 use process::ipc::{memory as segments, message, semaphore};
 use process::signal::coredump;
-use process::{Process, access, tree};
+use process::{access, tree};
 
 const TICK_NS: u64 = 10_000_000;
 
@@ -64,7 +64,7 @@ macro_rules! pair {
                 let _ = writeln!(out, "{low}\t{high}");
                 Ok(())
             };
-            PseudoEntry::Setting(whole(show), |text| {
+            PseudoEntry::Setting(whole(show), |_, text| {
                 let mut words = text.split_whitespace().map(|word| word.parse::<$kind>());
                 let (Some(Ok(low)), Some(Ok(high)), None) =
                     (words.next(), words.next(), words.next())
@@ -91,7 +91,7 @@ macro_rules! number {
                 let _ = writeln!(out, "{}", $at.load(Ordering::Relaxed));
                 Ok(())
             };
-            PseudoEntry::Setting(whole(show), |text| {
+            PseudoEntry::Setting(whole(show), |_, text| {
                 let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
                 let number = usize::try_from(number).map_err(|_| Errno::EINVAL)?;
                 $at.store(number, Ordering::Relaxed);
@@ -109,7 +109,7 @@ macro_rules! next_id {
                 let _ = writeln!(out, "{}", $at.next.load(Ordering::Relaxed));
                 Ok(())
             };
-            PseudoEntry::Setting(whole(show), |text| {
+            PseudoEntry::Setting(whole(show), |_, text| {
                 let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
                 if number < 0 {
                     return Err(Errno::EINVAL);
@@ -129,7 +129,7 @@ macro_rules! ranged {
                 let _ = writeln!(out, "{}", $at.load(Ordering::Relaxed));
                 Ok(())
             };
-            PseudoEntry::Setting(whole(show), |text| {
+            PseudoEntry::Setting(whole(show), |_, text| {
                 let number: usize = text.trim().parse().map_err(|_| Errno::EINVAL)?;
                 if !$range.contains(&number) {
                     return Err(Errno::EINVAL);
@@ -150,9 +150,10 @@ macro_rules! named {
                 out.push('\n');
                 Ok(())
             };
-            PseudoEntry::Setting(whole(show), |name| {
-                let cred = Process::current().cred.get();
-                cred.need(Capability::SysAdmin)?;
+            PseudoEntry::Setting(whole(show), |opener, name| {
+                opener.need(Capability::SysAdmin)?;
+                // As Linux reads a string: no further than a line.
+                let name = name.split('\n').next().unwrap_or_default();
                 hostname::rename($which, name.as_bytes());
                 Ok(())
             })
@@ -220,7 +221,7 @@ const SYS_FS: &[FixedEntry] = &[
             let _ = writeln!(out, "{}", pipes::SIZE.load(Ordering::Relaxed));
             Ok(())
         };
-        PseudoEntry::Setting(whole(show), |text| {
+        PseudoEntry::Setting(whole(show), |_, text| {
             let wanted: u32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
             pipes::SIZE.store(round(wanted as usize)?, Ordering::Relaxed);
             Ok(())
@@ -291,7 +292,7 @@ const SYS_KERNEL: &[FixedEntry] = &[
             out.push('\n');
             Ok(())
         };
-        PseudoEntry::Setting(whole(show), coredump::set_pattern)
+        PseudoEntry::Setting(whole(show), |_, text| coredump::set_pattern(text))
     }),
     ("core_uses_pid", || {
         let show = |out: &mut TextOut| {
@@ -302,7 +303,7 @@ const SYS_KERNEL: &[FixedEntry] = &[
             );
             Ok(())
         };
-        PseudoEntry::Setting(whole(show), |text| {
+        PseudoEntry::Setting(whole(show), |_, text| {
             let number: i32 = text.trim().parse().map_err(|_| Errno::EINVAL)?;
             coredump::USES_PID.store(number != 0, Ordering::Relaxed);
             Ok(())
@@ -343,7 +344,7 @@ const SYS_KERNEL: &[FixedEntry] = &[
             let _ = writeln!(out, "{level}\t{message}\t{least}\t{usual}");
             Ok(())
         };
-        PseudoEntry::Setting(whole(show), |text| {
+        PseudoEntry::Setting(whole(show), |_, text| {
             // As many as are given.
             for (level, word) in LEVELS.iter().zip(text.split_whitespace()) {
                 let number = word.parse().map_err(|_| Errno::EINVAL)?;
@@ -366,8 +367,8 @@ const SYS_YAMA: &[FixedEntry] = &[("ptrace_scope", || {
         let _ = writeln!(out, "{}", access::scope());
         Ok(())
     };
-    PseudoEntry::Setting(whole(show), |text| {
-        access::set_scope(text.trim().parse().map_err(|_| Errno::EINVAL)?)
+    PseudoEntry::Setting(whole(show), |opener, text| {
+        access::set_scope(opener, text.trim().parse().map_err(|_| Errno::EINVAL)?)
     })
 })];
 

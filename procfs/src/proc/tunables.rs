@@ -8,8 +8,8 @@ use alloc::sync::Arc;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
-use super::look_into;
-use account::Capability;
+use super::{OWNER_WRITES, look_into, still_writes};
+use account::{Capability, Cred};
 use file::fs::pseudofs::PseudoFile;
 use file::io::IoBuf;
 use file::{File, OpenFile};
@@ -26,18 +26,19 @@ const MOST: i32 = 1000;
 /// A number of a process.
 pub struct Tunable {
     show: fn(&Process, &mut NumberLine) -> core::fmt::Result,
-    set: fn(&Process, &str) -> Result<()>,
+    /// The rights are those of the identity that opened the file.
+    set: fn(&Process, &Cred, &str) -> Result<()>,
 }
 
 /// `oom_score_adj`: how gladly a process is ended when memory is out
 /// ([`points`](process::memory::oom_score::points)).
 pub static ADJUSTMENT: Tunable = Tunable {
     show: |process, line| writeln!(line, "{}", process.oom_score_adj.load(Ordering::Relaxed)),
-    set: |process, text| {
+    set: |process, opener, text| {
         let value = text.parse().map_err(|_| Errno::EINVAL)?;
         let least = process.oom_score_adj_least.load(Ordering::Relaxed);
-        adjust(process, value, least)?;
-        if is_superuser() {
+        adjust(process, opener, value, least)?;
+        if opener.has(Capability::SysResource) {
             process.oom_score_adj_least.store(value, Ordering::Relaxed);
         }
         Ok(())
@@ -53,11 +54,11 @@ pub static OLD_ADJUSTMENT: Tunable = Tunable {
         };
         writeln!(line, "{old}")
     },
-    set: |process, text| {
+    set: |process, opener, text| {
         let now = process.oom_score_adj.load(Ordering::Relaxed);
         match text.parse().map_err(|_| Errno::EINVAL)? {
-            15 => adjust(process, MOST, now),
-            old @ -17..=14 => adjust(process, old * 1000 / 17, now),
+            15 => adjust(process, opener, MOST, now),
+            old @ -17..=14 => adjust(process, opener, old * 1000 / 17, now),
             _ => Err(Errno::EINVAL),
         }
     },
@@ -72,7 +73,7 @@ pub static FILTER: Tunable = Tunable {
             process.core_state.filter.load(Ordering::Relaxed)
         )
     },
-    set: |process, text| {
+    set: |process, _, text| {
         let number = match text.strip_prefix("0x") {
             Some(digits) => u32::from_str_radix(digits, 16),
             None => text.parse(),
@@ -89,7 +90,10 @@ pub static SLACK: Tunable = Tunable {
         let slack = process.a_thread().map_or(0, |first| first.sched.slack());
         writeln!(line, "{slack}")
     },
-    set: |process, text| {
+    set: |process, opener, text| {
+        if process.pid != Process::current().pid {
+            opener.need(Capability::SysNice)?;
+        }
         let slack = text.parse().map_err(|_| Errno::EINVAL)?;
         if let Some(first) = process.a_thread() {
             first.sched.set_slack(slack);
@@ -98,17 +102,12 @@ pub static SLACK: Tunable = Tunable {
     },
 };
 
-/// Whether the caller may have a process ended later than others.
-fn is_superuser() -> bool {
-    Process::current().cred.get().has(Capability::SysResource)
-}
-
-/// Users other than the superuser can go no lower than `least`. EINVAL, EACCES.
-fn adjust(process: &Process, value: i32, least: i32) -> Result<()> {
+/// Without `CAP_SYS_RESOURCE`, `opener` can go no lower than `least`. EINVAL, EACCES.
+fn adjust(process: &Process, opener: &Cred, value: i32, least: i32) -> Result<()> {
     if !(LEAST..=MOST).contains(&value) {
         return Err(Errno::EINVAL);
     }
-    if value < least && !is_superuser() {
+    if value < least && !opener.has(Capability::SysResource) {
         return Err(Errno::EACCES);
     }
     process.oom_score_adj.store(value, Ordering::Relaxed);
@@ -126,20 +125,28 @@ pub struct TunableFile {
 }
 
 impl PseudoFile for TunableFile {
-    fn open(&self) -> Result<Arc<dyn File>> {
+    fn open(&self, opener: &Arc<Cred>) -> Result<Arc<dyn File>> {
         if self.private {
             look_into(&self.process, || ())?;
         }
-        Ok(try_arc(Opening(self.process.clone(), self.number))?)
+        Ok(try_arc(Opening {
+            process: self.process.clone(),
+            number: self.number,
+            opener: opener.clone(),
+        })?)
     }
 
     fn permissions(&self) -> u32 {
-        0o644
+        OWNER_WRITES
     }
 }
 
 /// The file, opened.
-struct Opening(Arc<Process>, &'static Tunable);
+struct Opening {
+    process: Arc<Process>,
+    number: &'static Tunable,
+    opener: Arc<Cred>,
+}
 
 /// A number as a line, without memory.
 #[derive(Default)]
@@ -173,7 +180,7 @@ impl File for Opening {
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
         let mut line = NumberLine::default();
-        (self.1.show)(&self.0, &mut line).map_err(|_| Errno::EIO)?;
+        (self.number.show)(&self.process, &mut line).map_err(|_| Errno::EIO)?;
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         match line.bytes.get(from..line.len) {
             Some(rest) => buf.put(rest),
@@ -186,7 +193,8 @@ impl File for Opening {
         let count = buf.take(&mut bytes)?;
         let said = bytes.get(..count).unwrap_or_default();
         let text = core::str::from_utf8(said).map_err(|_| Errno::EINVAL)?;
-        (self.1.set)(&self.0, text.trim())?;
+        still_writes(&self.process, &self.opener)?;
+        (self.number.set)(&self.process, &self.opener, text.trim())?;
         Ok(count)
     }
 

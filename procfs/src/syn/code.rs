@@ -93,15 +93,17 @@ pub fn listed(kptr: KptrRestrict, entry: usize, out: &mut TextOut) -> Option<()>
 /// One routine, listed.
 fn show(kptr: KptrRestrict, entry: usize, owner: &str, out: &mut TextOut) -> Result<()> {
     let info = codegen::image_at(entry).ok_or(Errno::ENOENT)?;
-    let _ = writeln!(
+    let _ = write!(
         out,
-        "; {} ({}), {} bytes at {:#x}, {} references, owner {owner}",
+        "; {} ({}), {} bytes at {:#x}, {} references, owner ",
         info.name,
         info.class,
         info.len,
         kptr.address(info.entry),
         info.references
     );
+    out.plain(owner);
+    out.push('\n');
     listed(kptr, entry, out).ok_or(Errno::ENOENT)
 }
 
@@ -263,7 +265,8 @@ impl PseudoDir for Descriptor {
         if name == "file" {
             let of = self.open_file()?;
             return Ok(text(move |out| {
-                let _ = writeln!(out, "{}", of.path()?);
+                out.plain(&of.path()?);
+                out.push('\n');
                 Ok(())
             }));
         }

@@ -8,12 +8,15 @@
 //! Reading gives a line for each filter of each descriptor: process, descriptor, way, class, number, and its
 //! count.
 //!
-//! Rights: every user may write; a process's descriptors are for who may control it as `ptrace` does, and a
-//! quaject by its number for who has `CAP_SYS_ADMIN`.
+//! Rights: every user may open it to write. A request has the rights of the identity that opened the text,
+//! and not those of the process that writes to it: a process's descriptors need the right to control it as
+//! `ptrace` does, a quaject by its number `CAP_SYS_ADMIN`.
 //!
 //! Source: dissertation, section 4.1.4.
 
 use abi::errno::{Errno, Result};
+use account::Cred;
+use alloc::sync::Arc;
 use core::fmt::Write;
 
 use super::descriptors;
@@ -64,55 +67,77 @@ fn lines(pid: i32, fd: i32, of: &OpenFile, _: &FdTable, out: &mut TextOut) {
     }
 }
 
-/// Takes one request. EINVAL: it is none. ESRCH: no such process or quaject. EBADF, EPERM, ENOENT, ENOMEM,
-/// EBUSY, ELOOP, EMLINK, EPROTOTYPE.
-pub fn set(text: &str) -> Result<()> {
-    let mut words = text.split_ascii_whitespace();
-    let mut word = || words.next().ok_or(Errno::EINVAL);
-    match word()? {
-        "quaject" => {
-            let (number, port, what) = (self::number(word()?)?, word()?, word()?);
-            let from = any(number as usize)?;
-            match what {
-                "off" => {
-                    let which = u32::try_from(self::number(word()?)?);
-                    by_name::remove(&from, port, which.map_err(|_| Errno::ENOENT)?)?;
-                }
-                class => by_name::insert(&from, port, &filter(class, words.next())?)?,
-            }
+/// Takes one request, with the rights of `opener`. EINVAL: it is none. ESRCH: no such process or quaject.
+/// EBADF, EPERM, ENOENT, ENOMEM, EBUSY, ELOOP, EMLINK, EPROTOTYPE.
+pub fn set(opener: &Arc<Cred>, text: &str) -> Result<()> {
+    let (words, more) = words(text);
+    // Too long, or half of one.
+    if more || words[3].is_empty() {
+        return Err(Errno::EINVAL);
+    }
+    match words {
+        ["quaject", from, port, "off", which, ""] => {
+            let (from, which) = (number(from)?, number(which)?);
+            let from = any(opener, from as usize)?;
+            let which = u32::try_from(which).map_err(|_| Errno::ENOENT)?;
+            by_name::remove(&from, port, which)?;
         }
-        pid => {
-            let (pid, fd) = (self::number(pid)?, self::number(word()?)?);
-            let (way, what) = (word()?, word()?);
+        ["quaject", from, port, class, count, ""] => {
+            let from = any(opener, number(from)? as usize)?;
+            by_name::insert(&from, port, &filter(opener, class, count)?)?;
+        }
+        [pid, fd, way, what, count, ""] => {
+            let (pid, fd) = (number(pid)?, number(fd)?);
             let way = WAYS.iter().find(|(name, _)| *name == way);
             let &(_, course) = way.ok_or(Errno::EINVAL)?;
             let pid = i32::try_from(pid).map_err(|_| Errno::ESRCH)?;
             let fd = i32::try_from(fd).map_err(|_| Errno::EBADF)?;
             let process = tree::find(pid).ok_or(Errno::ESRCH)?;
             let visit = process.files.get().visit();
-            let of = access::with(&process, PtraceMode::Steer, || visit.get(fd))??;
+            let find = || visit.get(fd);
+            let of = access::with_opener(opener, &process, PtraceMode::Steer, find)??;
             drop(visit);
-            match (what, words.next()) {
-                ("off", None) => of.remove_filter(course, None)?,
-                ("off", Some(which)) => {
-                    let which = u32::try_from(self::number(which)?).map_err(|_| Errno::ENOENT)?;
-                    of.remove_filter(course, Some(which))?;
+            match (what, count) {
+                ("off", "") => of.remove_filter(opener, course, None)?,
+                ("off", which) => {
+                    let which = u32::try_from(number(which)?).map_err(|_| Errno::ENOENT)?;
+                    of.remove_filter(opener, course, Some(which))?;
                 }
-                (class, number) => of.insert_filter(course, &filter(class, number)?)?,
+                (class, count) => {
+                    of.insert_filter(opener, course, &filter(opener, class, count)?)?;
+                }
             }
         }
+        _ => return Err(Errno::EINVAL),
     }
     Ok(())
+}
+
+/// The longest request: `quaject NUMBER PORT off NUMBER`, and one word too many.
+const WORDS: usize = 6;
+
+/// The words of a request, behind the last ones that are empty, and whether there are more.
+fn words(text: &str) -> ([&str; WORDS], bool) {
+    let mut words = [""; WORDS];
+    let mut left = text.split_ascii_whitespace();
+    for (word, next) in words.iter_mut().zip(&mut left) {
+        *word = next;
+    }
+    (words, left.next().is_some())
 }
 
 fn number(word: &str) -> Result<u64> {
     word.parse().map_err(|_| Errno::EINVAL)
 }
 
-fn filter(class: &str, number: Option<&str>) -> Result<Made> {
-    let number = number.map(self::number).transpose()?.unwrap_or(0);
-    match (class, number) {
-        ("Gauge", 0) => made_counter(),
-        _ => made(class, number),
+/// The filter of `class` that `count`, a number or nothing, describes, for `user`.
+fn filter(user: &Arc<Cred>, class: &str, count: &str) -> Result<Made> {
+    let count = match count {
+        "" => 0,
+        count => number(count)?,
+    };
+    match (class, count) {
+        ("Gauge", 0) => made_counter(user),
+        _ => made(user, class, count),
     }
 }

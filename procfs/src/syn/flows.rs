@@ -32,11 +32,11 @@ pub fn show(from: u64, piece: &mut TextPiece) -> Result<()> {
 fn lines(task: &Task, out: &mut TextOut) {
     let thread = &task.thread;
     let mut name = [0; thread::NAME_LEN];
+    let _ = write!(out, "{:>7} ", task.tid);
+    out.plain_column(thread.name(&mut name), 16);
     let _ = writeln!(
         out,
-        "{:>7} {:<16} {:>8} {:>8} {:>6}%",
-        task.tid,
-        thread.name(&mut name),
+        " {:>8} {:>8} {:>6}%",
         thread.own_quantum_ns() / 1000,
         thread.turn_ns() / 1000,
         thread.share_percent(),

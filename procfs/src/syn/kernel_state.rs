@@ -142,11 +142,11 @@ pub fn state(thread: &Thread) -> &'static str {
 fn row(thread: &Thread, out: &mut TextOut) {
     let state = state(thread);
     let mut name = [0; thread::NAME_LEN];
+    let _ = write!(out, "{:>6} ", thread.serial());
+    out.plain_column(thread.name(&mut name), 16);
     let _ = writeln!(
         out,
-        "{:>6} {:<16} {state:<8} {:>3} {:>5} {:>10} {:>14} {:>10} {:<3} {:>12}",
-        thread.serial(),
-        thread.name(&mut name),
+        " {state:<8} {:>3} {:>5} {:>10} {:>14} {:>10} {:<3} {:>12}",
         thread.cpu(),
         thread.level(),
         thread.turn_ns() / 1000,

@@ -12,11 +12,12 @@ use core::fmt::Write;
 
 use super::code::CALLS;
 use super::descriptors;
-use account::Capability;
+use account::{Capability, Cred};
+use alloc::sync::Arc;
 use file::OpenFile;
 use file::fdtable::{FdTable, replug_everywhere};
 use file::fs::pseudofs::{TextOut, TextPiece};
-use process::{Process, tree};
+use process::tree;
 
 /// The text from place `from` on.
 pub fn show(from: u64, piece: &mut TextPiece) -> Result<()> {
@@ -40,26 +41,28 @@ fn lines(pid: i32, fd: i32, of: &OpenFile, _: &FdTable, out: &mut TextOut) {
     };
     for (call, seen) in CALLS.iter().zip(probes.show()) {
         let mean = seen.cycles.checked_div(seen.ended).unwrap_or(0);
-        let _ = writeln!(
+        let _ = write!(
             out,
-            "{pid:>6} {fd:>4} {call:<6} {:>10} {:>10} {mean:>12} {path}",
+            "{pid:>6} {fd:>4} {call:<6} {:>10} {:>10} {mean:>12} ",
             seen.calls, seen.ended,
         );
+        out.plain(&path);
+        out.push('\n');
     }
 }
 
 /// Takes one command. EPERM, EINVAL, ESRCH, EBADF.
-pub fn set(text: &str) -> Result<()> {
-    Process::current().cred.get().need(Capability::SysAdmin)?;
+pub fn set(opener: &Arc<Cred>, text: &str) -> Result<()> {
+    opener.need(Capability::SysAdmin)?;
     let mut words = text.split_ascii_whitespace();
     let mut number = || words.next()?.parse::<i32>().ok();
     let (Some(pid), Some(fd)) = (number(), number()) else {
         return Err(Errno::EINVAL);
     };
-    let on = match words.next() {
-        None => true,
-        Some("off") => false,
-        Some(_) => return Err(Errno::EINVAL),
+    let on = match (words.next(), words.next()) {
+        (None, _) => true,
+        (Some("off"), None) => false,
+        _ => return Err(Errno::EINVAL),
     };
     let process = tree::find(pid).ok_or(Errno::ESRCH)?;
     let of = process.files.get().visit().get(fd)?;

@@ -52,7 +52,7 @@ fn line(process: &Process, task: &Task, out: &mut TextOut) {
     channels(process, task, out);
     let mut name = [0; thread::NAME_LEN];
     out.push(' ');
-    plain(thread.name(&mut name), out);
+    out.plain(thread.name(&mut name));
     out.push('\n');
 }
 
@@ -82,12 +82,5 @@ fn channels(process: &Process, task: &Task, out: &mut TextOut) {
     }
     if before.is_empty() {
         out.push('-');
-    }
-}
-
-/// A name on one line, which nothing can take for the end of it.
-pub fn plain(name: &str, out: &mut TextOut) {
-    for letter in name.chars() {
-        out.push(if letter.is_control() { '?' } else { letter });
     }
 }

@@ -11,14 +11,12 @@
 //! Source: dissertation, section 6.3.1.
 
 use abi::errno::{Errno, Result};
-use account::Capability;
+use account::{Capability, Cred};
 use alloc::sync::Arc;
 use core::fmt::Write;
 
-use super::sched::plain;
 use file::fs::pseudofs::{TextOut, TextPiece, TextSource};
 use machine::cpu::{MAX_CPUS, present};
-use process::Process;
 use thread::record::{self, Event};
 use vm::fallible::try_arc;
 
@@ -35,8 +33,8 @@ struct Opened {
 const NUMBER_BITS: u32 = 48;
 
 /// Takes one command. EPERM, EINVAL, ENOMEM.
-pub fn set(text: &str) -> Result<()> {
-    Process::current().cred.get().need(Capability::SysAdmin)?;
+pub fn set(opener: &Arc<Cred>, text: &str) -> Result<()> {
+    opener.need(Capability::SysAdmin)?;
     match text.trim() {
         "on" => record::begin(),
         "off" => {
@@ -143,7 +141,7 @@ fn line(cpu: usize, event: &Event, out: &mut TextOut) {
     let length = event.name.iter().position(|byte| *byte == 0);
     let name = &event.name[..length.unwrap_or(event.name.len())];
     for chunk in name.utf8_chunks() {
-        plain(chunk.valid(), out);
+        out.plain(chunk.valid());
     }
     out.push('\n');
 }

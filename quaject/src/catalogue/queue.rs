@@ -164,7 +164,8 @@ impl ByteQueue {
         }
         let len = emit::block_size(spec);
         let block = NearBlock::new(len).ok_or(RoutineError::OutOfMemory)?;
-        emit::clear(spec, &block);
+        // SAFETY: a new block of that length.
+        unsafe { emit::clear(spec, &block) };
         let put = Published::new(generate_put(spec, &block, header)?);
         let get = Published::new(generate_get(spec, &block, header)?);
         Ok(ByteQueue {
@@ -183,7 +184,8 @@ impl ByteQueue {
             *self = Self::new(spec, header)?;
             return Ok(());
         }
-        emit::clear(spec, &self.block);
+        // SAFETY: the block was made for this kind; an inactive queue that is renewed has no users.
+        unsafe { emit::clear(spec, &self.block) };
         Ok(())
     }
 

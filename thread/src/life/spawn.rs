@@ -300,12 +300,12 @@ impl Tte {
         irq_restore(irq);
     }
 
-    /// Sets the user's FS base of the running thread, which this is. The caller has checked that it is a user
-    /// address.
-    pub fn set_fs_base(&self, base: u64) {
+    /// Sets the user's FS base of the running thread, which this is.
+    pub fn set_fs_base(&self, base: UserBase) {
+        let UserBase(base) = base;
         let irq = irq_save();
         self.fs_base.store(base, Ordering::Relaxed);
-        // SAFETY: every x86-64 has the register; the kernel does not use it, and the address is canonical.
+        // SAFETY: every x86-64 has the register; the kernel does not use it, and a user address is canonical.
         unsafe { machine::cpu::wrmsr(machine::cpu::MSR_FS_BASE, base) };
         irq_restore(irq);
     }
@@ -318,9 +318,9 @@ impl Tte {
         }
     }
 
-    /// Sets the user's GS base of the running thread, which this is. The caller has checked that it is a user
-    /// address.
-    pub fn set_gs_base(&self, base: u64) {
+    /// Sets the user's GS base of the running thread, which this is.
+    pub fn set_gs_base(&self, base: UserBase) {
+        let UserBase(base) = base;
         let irq = irq_save();
         self.gs_base.store(base, Ordering::Relaxed);
         // SAFETY: as in `set_fs_base`; the kernel does not use GS.
@@ -334,6 +334,17 @@ impl Tte {
             true => machine::cpu::segment_bases()[1],
             false => self.gs_base.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// A base address that a program may have in FS or GS.
+#[derive(Clone, Copy, Default)]
+pub struct UserBase(u64);
+
+impl UserBase {
+    /// At `address`, if that is a user address.
+    pub fn new(address: u64) -> Option<UserBase> {
+        (address < abi::layout::USER_END as u64).then_some(UserBase(address))
     }
 }
 

@@ -14,11 +14,12 @@ use crate::switch::lazy_fpu::FpuChange;
 use crate::tte::code::SwitchKind;
 use crate::tte::debug_registers::DebugRegisters;
 use crate::tte::{NoMemory, Tte};
+use abi::layout::USER_END;
 use codegen::{Draft, dynasm};
 use core::mem::offset_of;
 use core::sync::atomic::Ordering;
 use machine::cpu::{irq_restore, irq_save};
-use machine::debug_registers::{self, ENABLED, HITS, STEP};
+use machine::debug_registers::{self, ENABLED, HITS, STEP, TAKEN};
 
 /// Loads the registers of the thread whose entry is at `tte`. Changes rcx.
 pub(crate) fn begin(d: &mut Draft, tte: i32) {
@@ -44,12 +45,20 @@ pub(crate) fn end(d: &mut Draft) {
 }
 
 impl Tte {
-    /// The running thread, which this is, has these addresses watched as `control`, DR7, says. The caller
-    /// knows that they are of user mode, and that the processor takes the control.
+    /// The running thread, which this is, has these addresses watched as `control`, DR7, says. Addresses that
+    /// are not of user mode, and bits that the processor does not take, count as 0.
     ///
     /// # Errors
     /// No memory for the switch code: it has none watched.
     pub fn watch(&self, addresses: [u64; 4], control: u64) -> Result<(), NoMemory> {
+        let user = |address| {
+            if address < USER_END as u64 {
+                address
+            } else {
+                0
+            }
+        };
+        let (addresses, control) = (addresses.map(user), control & TAKEN);
         let kind = self.kind();
         let wanted = match control & ENABLED {
             0 => kind.without(SwitchKind::WATCHED),
@@ -58,7 +67,8 @@ impl Tte {
         // Bound: six registers of the CPU and as many words.
         let irq = irq_save();
         // Until all is as it should be, none.
-        debug_registers::load([0; 4], 0);
+        // SAFETY: no bit is set.
+        unsafe { debug_registers::load([0; 4], 0) };
         for (word, address) in self.watched.addresses.iter().zip(addresses) {
             word.store(address, Ordering::Relaxed);
         }
@@ -73,7 +83,8 @@ impl Tte {
             _ => control,
         };
         self.watched.control.store(control, Ordering::Relaxed);
-        debug_registers::load(addresses, control);
+        // SAFETY: other bits were cleared above.
+        unsafe { debug_registers::load(addresses, control) };
         irq_restore(irq);
         Ok(())
     }

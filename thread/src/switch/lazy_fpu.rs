@@ -35,7 +35,7 @@ pub(crate) enum FpuChange {
 /// # Errors
 /// No memory.
 pub(crate) fn fresh(spare: Option<FpuSaveArea>) -> Result<FpuSaveArea, NoMemory> {
-    let Some(area) = spare else {
+    let Some(mut area) = spare else {
         return FpuSaveArea::new();
     };
     area.clear();
@@ -134,7 +134,7 @@ pub fn start_over() {
     let irq = irq_save();
     let (cpu, _, me) = here();
     // SAFETY: the thread itself with interrupts off.
-    if let Some(area) = unsafe { &me.parts().fp } {
+    if let Some(area) = unsafe { &mut me.parts().fp } {
         area.clear();
         make_live(cpu, me);
     }
@@ -150,7 +150,7 @@ pub(crate) fn reinstate(saved: Option<FpuSaveArea>) {
     let irq = irq_save();
     let (cpu, _, me) = here();
     // SAFETY: the thread itself with interrupts off.
-    if let Some(area) = unsafe { &me.parts().fp } {
+    if let Some(area) = unsafe { &mut me.parts().fp } {
         area.take_over(&saved);
         make_live(cpu, me);
     }
@@ -174,7 +174,8 @@ pub fn save(buffer: &mut [u8]) -> Option<usize> {
     // SAFETY: the thread itself; see `inherited`.
     let area = unsafe { &me.parts().fp }.as_ref()?;
     let len = buffer.len().min(fpu::area_size());
-    buffer[..len].copy_from_slice(&area.bytes()[..len]);
+    // SAFETY: the running thread's; the kernel does not change its registers.
+    buffer[..len].copy_from_slice(&unsafe { area.bytes() }[..len]);
     Some(len)
 }
 
@@ -187,7 +188,8 @@ pub fn look<R>(look: impl FnOnce(Option<&[u8]>) -> R) -> R {
     irq_restore(irq);
     // SAFETY: the thread itself; see `inherited`.
     let area = unsafe { &me.parts().fp }.as_ref();
-    look(area.map(FpuSaveArea::bytes))
+    // SAFETY: the running thread's; nothing in the kernel changes its registers, and `look` must not.
+    look(area.map(|area| unsafe { area.bytes() }))
 }
 
 /// Makes `state`, which a user may have written, the running thread's state, in the format of [`save`]. Parts
@@ -198,17 +200,16 @@ pub fn look<R>(look: impl FnOnce(Option<&[u8]>) -> R) -> R {
 pub fn load(state: &[u8]) -> Result<(), NoMemory> {
     let me = current();
     if !me.uses_fp() {
-        let area = FpuSaveArea::new()?;
-        // SAFETY: no other thread uses the area.
-        unsafe { area.fill(state, mxcsr_mask(me)) };
+        let mut area = FpuSaveArea::new()?;
+        area.fill(state, mxcsr_mask(me));
         return take(me, area);
     }
     let irq = irq_save();
     let (cpu, _, me) = here();
+    let mask = mxcsr_mask(me);
     // SAFETY: the thread itself with interrupts off.
-    if let Some(area) = unsafe { &me.parts().fp } {
-        // SAFETY: as above; no other thread reads it before it is complete.
-        unsafe { area.fill(state, mxcsr_mask(me)) };
+    if let Some(area) = unsafe { &mut me.parts().fp } {
+        area.fill(state, mask);
         make_live(cpu, me);
     }
     irq_restore(irq);

@@ -36,21 +36,21 @@ impl FpuSaveArea {
         let layout = layout().ok_or(NoMemory)?;
         // SAFETY: the size is at least 512.
         let area = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(NoMemory)?;
-        let area = FpuSaveArea { area };
+        let mut area = FpuSaveArea { area };
         area.set(FCW, FCW_INIT);
         area.set(MXCSR, MXCSR_INIT);
         Ok(area)
     }
 
     pub(crate) fn copy(&self) -> Result<FpuSaveArea, NoMemory> {
-        let copy = FpuSaveArea::new()?;
+        let mut copy = FpuSaveArea::new()?;
         copy.take_over(self);
         Ok(copy)
     }
 
-    /// Takes the state that is in `other`. No other thread uses the area.
-    pub(crate) fn take_over(&self, other: &FpuSaveArea) {
-        // SAFETY: two areas of this size.
+    /// Takes the state that is in `other`.
+    pub(crate) fn take_over(&mut self, other: &FpuSaveArea) {
+        // SAFETY: two areas of this size, one of which is borrowed exclusively.
         unsafe {
             let (from, to) = (other.area.as_ptr(), self.area.as_ptr());
             to.copy_from_nonoverlapping(from, fpu::area_size());
@@ -58,8 +58,12 @@ impl FpuSaveArea {
     }
 
     /// The whole area.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: memory of this size; its thread reads it, and does not change it meanwhile.
+    ///
+    /// # Safety
+    /// The area is the running thread's, whose registers do not change while the bytes are borrowed, or no
+    /// thread's: switch code of another thread writes there at any time.
+    pub(crate) unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: memory of this size, which does not change by the caller's promise.
         unsafe { core::slice::from_raw_parts(self.area.as_ptr(), fpu::area_size()) }
     }
 
@@ -67,8 +71,8 @@ impl FpuSaveArea {
         self.area.as_ptr() as usize
     }
 
-    /// Writes the state of a program's start. No other thread uses the area.
-    pub(crate) fn clear(&self) {
+    /// Writes the state of a program's start.
+    pub(crate) fn clear(&mut self) {
         // With XSAVE's header, an empty list of components is the initial state, whatever the other bytes
         // are; without it, the initial state is all zeros except for the two control words.
         let (from, count) = match fpu::area_size() {
@@ -81,7 +85,7 @@ impl FpuSaveArea {
         self.set(MXCSR, MXCSR_INIT);
     }
 
-    fn set<T: Copy>(&self, offset: usize, value: T) {
+    fn set<T: Copy>(&mut self, offset: usize, value: T) {
         debug_assert!(offset + size_of::<T>() <= HEADER);
         // SAFETY: inside the area, aligned by the callers' constants.
         unsafe { self.area.as_ptr().add(offset).cast::<T>().write(value) }
@@ -94,10 +98,7 @@ impl FpuSaveArea {
     }
 
     /// Copies `state` in and clears the parts that the processor would refuse.
-    ///
-    /// # Safety
-    /// No other thread uses the area meanwhile.
-    pub(crate) unsafe fn fill(&self, state: &[u8], mxcsr_mask: u32) {
+    pub(crate) fn fill(&mut self, state: &[u8], mxcsr_mask: u32) {
         let len = state.len().min(fpu::area_size());
         let mask = match mxcsr_mask {
             0 => MXCSR_DEFAULT_MASK,

@@ -30,31 +30,43 @@ pub trait PhysMemory: Copy + Send + Sync + 'static {
     /// The frame that the heap sees at `address`.
     fn frame_at(self, address: *mut u8) -> Frame;
 
-    /// Fills `frame` with zeros. The caller owns it.
+    /// Fills `frame` with zeros.
+    ///
+    /// # Safety
+    /// The caller owns it.
     #[inline]
-    fn zero(self, frame: Frame) {
+    unsafe fn zero(self, frame: Frame) {
         // SAFETY: the caller owns the frame, and `at` maps all of it.
         unsafe { raw::zero_page(self.at(frame)) }
     }
 
-    /// Makes `to`, which the caller owns, a copy of `from`, of which the caller has a share. Others may write
-    /// `from` meanwhile: the bytes are then whatever they are, to no type.
+    /// Makes `to` a copy of `from`. Others may write `from` meanwhile: the bytes are then whatever they are,
+    /// to no type.
+    ///
+    /// # Safety
+    /// The caller owns `to`, and has a share of `from`.
     #[inline]
-    fn copy(self, from: Frame, to: Frame) {
+    unsafe fn copy(self, from: Frame, to: Frame) {
         // SAFETY: both are whole frames that their owners keep.
         unsafe { raw::copy_page(self.at(from), self.at(to)) }
     }
 
-    /// Reads bytes of `frame`, which has an owner. `EIO`: they do not all lie inside it.
-    fn read(self, frame: Frame, at: usize, into: &mut [u8]) -> Result<()> {
+    /// Reads bytes of `frame`. `EIO`: they do not all lie inside it.
+    ///
+    /// # Safety
+    /// It is a program's, and stays so meanwhile.
+    unsafe fn read(self, frame: Frame, at: usize, into: &mut [u8]) -> Result<()> {
         let from = raw::inside(self.at(frame), at, into.len())?;
         // SAFETY: `inside` has looked; no Rust slice lies in a frame that programs see.
         unsafe { into.as_mut_ptr().copy_from_nonoverlapping(from, into.len()) };
         Ok(())
     }
 
-    /// Writes bytes of `frame`, which has an owner. `EIO`: they do not all lie inside it.
-    fn write(self, frame: Frame, at: usize, from: &[u8]) -> Result<()> {
+    /// Writes bytes of `frame`. `EIO`: they do not all lie inside it.
+    ///
+    /// # Safety
+    /// As for [`PhysMemory::read`].
+    unsafe fn write(self, frame: Frame, at: usize, from: &[u8]) -> Result<()> {
         let to = raw::inside(self.at(frame), at, from.len())?;
         // SAFETY: as in `read`.
         unsafe { to.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
@@ -66,7 +78,8 @@ pub trait PhysMemory: Copy + Send + Sync + 'static {
     fn zeroed(self) -> Option<Frame> {
         let (frame, clean) = self.frames().alloc_clean()?;
         if !clean {
-            self.zero(frame);
+            // SAFETY: just allocated.
+            unsafe { self.zero(frame) };
         }
         Some(frame)
     }

@@ -181,7 +181,8 @@ pub fn withdraw(count: usize) {
 /// Zeroes one frame for the stock of zeroed frames; `false` when the stock is full. For idle CPUs
 /// (dissertation, 7.3.2: idle time maintains a pool of zeroed pages).
 pub fn idle_zero() -> bool {
-    global().restock(|frame| Kernel.zero(frame))
+    // SAFETY: the allocator lends a free frame.
+    global().restock(|frame| unsafe { Kernel.zero(frame) })
 }
 
 /// Frames that the allocator was given, as [`stats`] tells too, without counting the others.

@@ -58,6 +58,8 @@ pub enum Backing {
         pager: Arc<dyn Pager>,
         /// Byte offset in the object of the area's first byte.
         offset: u64,
+        /// Whether the area may ever become executable (`mprotect` refuses otherwise).
+        may_exec: bool,
     },
     /// The object's pages themselves.
     FileShared {
@@ -67,6 +69,8 @@ pub enum Backing {
         offset: u64,
         /// Whether the area may ever become writable (`mprotect` refuses otherwise).
         may_write: bool,
+        /// Whether it may ever become executable.
+        may_exec: bool,
     },
 }
 
@@ -134,7 +138,8 @@ pub(super) enum Content {
         /// Page index in the object of the area's first page.
         first: u64,
         shared: bool,
-        may_write: bool,
+        /// The rights that the area may ever have.
+        may: Prot,
     },
 }
 
@@ -175,13 +180,13 @@ impl Area {
                     pager: a,
                     first: i,
                     shared: s,
-                    may_write: m,
+                    may: m,
                 },
                 Content::Pager {
                     pager: b,
                     first: j,
                     shared: t,
-                    may_write: n,
+                    may: n,
                 },
             ) => {
                 Arc::ptr_eq(a, b)

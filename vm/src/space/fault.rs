@@ -412,7 +412,8 @@ impl<M: Machine> AddressSpace<M> {
             .ok_or(FaultError::OutOfMemory)?;
         // The copy is ours alone; the original may be written meanwhile only in the case that the file head
         // names, or by a file's writer.
-        self.memory.copy(frame, copy);
+        // SAFETY: as above; the area that shows the original has a share of it.
+        unsafe { self.memory.copy(frame, copy) };
         Ok(copy)
     }
 

@@ -35,6 +35,14 @@ fn range(address: usize, length: usize) -> Result<(usize, usize), Errno> {
     }
 }
 
+/// The rights that an area may ever have.
+fn possible(may_write: bool, may_exec: bool) -> Prot {
+    let either = |has: bool, right: Prot| if has { right } else { Prot::NONE };
+    Prot::READ
+        .or(either(may_write, Prot::WRITE))
+        .or(either(may_exec, Prot::EXEC))
+}
+
 impl<M: Machine> AddressSpace<M> {
     /// Maps `length` bytes. Answers the address. Errors: `EINVAL` (zero length, unaligned), `ENOMEM` (no
     /// room, above the top, or more private memory than the machine has), `EEXIST`.
@@ -133,18 +141,23 @@ impl<M: Machine> AddressSpace<M> {
                 pager: Arc::new(SharedAnonymous::new(self.memory)),
                 first: 0,
                 shared: true,
-                may_write,
+                may: possible(may_write, true),
             },
-            Backing::FilePrivate { pager, offset } => Content::Pager {
+            Backing::FilePrivate {
+                pager,
+                offset,
+                may_exec,
+            } => Content::Pager {
                 pager,
                 first: first_page(offset)?,
                 shared: false,
-                may_write: true,
+                may: possible(true, may_exec),
             },
             Backing::FileShared {
                 pager,
                 offset,
                 may_write,
+                may_exec,
             } => {
                 if prot.contains(Prot::WRITE) && !may_write {
                     return Err(Errno::EACCES);
@@ -154,7 +167,7 @@ impl<M: Machine> AddressSpace<M> {
                     pager,
                     first,
                     shared: true,
-                    may_write,
+                    may: possible(may_write, may_exec),
                 }
             }
         })
@@ -278,8 +291,8 @@ impl<M: Machine> AddressSpace<M> {
         self.resident.add(UNDER_MONITOR, -gone);
     }
 
-    /// Changes the rights of the range. Errors: `EINVAL`, `ENOMEM` (a hole in it), `EACCES` (a shared file
-    /// opened for reading).
+    /// Changes the rights of the range. Errors: `EINVAL`, `ENOMEM` (a hole in it), `EACCES` (rights that
+    /// an area may not have: a shared file opened for reading, a file on a mount without execution).
     pub fn protect(&self, address: usize, length: usize, prot: Prot) -> Result<(), Errno> {
         self.protect_within(address, length, prot, &SpaceLimits::NONE)
     }
@@ -302,15 +315,9 @@ impl<M: Machine> AddressSpace<M> {
         if !inner.areas.covers(start, end) {
             return Err(Errno::ENOMEM);
         }
-        let refused = |area: &Area| {
-            prot.contains(Prot::WRITE)
-                && matches!(
-                    area.content,
-                    Content::Pager {
-                        may_write: false,
-                        ..
-                    }
-                )
+        let refused = |area: &Area| match &area.content {
+            Content::Zeros => false,
+            Content::Pager { may, .. } => !may.contains(prot),
         };
         let mut touched = inner.areas.touching(start, end).iter();
         if touched.any(|(_, area)| refused(area)) {

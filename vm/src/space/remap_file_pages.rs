@@ -18,14 +18,14 @@ impl<M: Machine> AddressSpace<M> {
         let Content::Pager {
             pager,
             shared: true,
-            may_write,
+            may,
             ..
         } = &area.content
         else {
             return Err(Errno::EINVAL);
         };
         let alike = |other: &Area| {
-            let same = matches!(&other.content, Content::Pager { pager: theirs, shared: true, may_write: may, .. } if Arc::ptr_eq(pager, theirs) && may == may_write);
+            let same = matches!(&other.content, Content::Pager { pager: theirs, shared: true, may: rights, .. } if Arc::ptr_eq(pager, theirs) && rights == may);
             same && other.prot == area.prot
                 && other.role == area.role
                 && other.lock == area.lock
@@ -39,7 +39,7 @@ impl<M: Machine> AddressSpace<M> {
             pager: pager.clone(),
             first,
             shared: true,
-            may_write: *may_write,
+            may: *may,
         };
         let shown = Area {
             end,

@@ -18,7 +18,8 @@ impl<M: Machine> AddressSpace<M> {
         self.each_part(address, into.len(), Access::Read, |from, at, count| {
             let part = &mut into[done..done + count];
             done += count;
-            self.memory.read(from, at, part)
+            // SAFETY: a page of this space, which stays while `each_part` shows it.
+            unsafe { self.memory.read(from, at, part) }
         })
     }
 
@@ -28,7 +29,8 @@ impl<M: Machine> AddressSpace<M> {
         self.each_part(address, from.len(), Access::Write, |to, at, count| {
             let part = &from[done..done + count];
             done += count;
-            self.memory.write(to, at, part)
+            // SAFETY: as in `read_at`.
+            unsafe { self.memory.write(to, at, part) }
         })
     }
 

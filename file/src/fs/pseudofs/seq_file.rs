@@ -6,7 +6,7 @@
 
 use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
-use account::caller;
+use account::{Cred, caller};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use sync::Monitor;
@@ -22,7 +22,7 @@ const MAX_SETTING: usize = 256;
 /// The behaviour of an open text.
 pub(super) struct SeqFile {
     source: Arc<dyn TextSource>,
-    set: Option<WriteSetting>,
+    set: Option<(WriteSetting, Arc<Cred>)>,
     reading: Monitor<Reading>,
 }
 
@@ -116,8 +116,11 @@ impl Reading {
 }
 
 impl SeqFile {
-    /// A reader of `source`; `set` handles writes.
-    pub(super) fn new(source: &Arc<dyn TextSource>, set: Option<WriteSetting>) -> Result<SeqFile> {
+    /// A reader of `source`; `set` handles writes, with the identity of the opener.
+    pub(super) fn new(
+        source: &Arc<dyn TextSource>,
+        set: Option<(WriteSetting, Arc<Cred>)>,
+    ) -> Result<SeqFile> {
         let source = source.open()?.unwrap_or_else(|| source.clone());
         Ok(SeqFile {
             source,
@@ -146,20 +149,20 @@ impl File for SeqFile {
     }
 
     fn write(&self, _of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
-        let set = self.set.ok_or(Errno::EINVAL)?;
+        let (set, opener) = self.set.as_ref().ok_or(Errno::EINVAL)?;
         let mut bytes = [0; MAX_SETTING];
         let count = buf.take(&mut bytes)?;
         if buf.remaining() > 0 {
             return Err(Errno::EINVAL);
         }
         let value = core::str::from_utf8(&bytes[..count]).map_err(|_| Errno::EINVAL)?;
-        set(value.trim_end_matches('\n'))?;
+        set(opener, value.trim_end_matches('\n'))?;
         Ok(count)
     }
 
     /// A write that does not begin at offset 0 is accepted and changes nothing.
     fn write_at(&self, of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        match self.set {
+        match &self.set {
             None => Err(Errno::ESPIPE),
             Some(_) if offset != 0 => Ok(buf.remaining()),
             Some(_) => self.write(of, buf),

@@ -143,6 +143,48 @@ impl TextOut {
         }
     }
 
+    /// Adds a name that a user has chosen; of its bytes those in `special` are shown as a backslash and three
+    /// octal digits, as Linux does in tables (`seq_escape`).
+    pub fn octal(&mut self, name: &[u8], special: &[u8]) {
+        let mut left = name;
+        while let Some(at) = left.iter().position(|byte| special.contains(byte)) {
+            let (before, rest) = left.split_at(at);
+            self.push_bytes(before);
+            let byte = rest.first().copied().unwrap_or_default();
+            let digit = |shift: u32| b'0' + (byte >> shift & 7);
+            self.push_bytes(&[b'\\', digit(6), digit(3), digit(0)]);
+            left = rest.get(1..).unwrap_or_default();
+        }
+        self.push_bytes(left);
+    }
+
+    /// Adds a name that a user has chosen to a line of `status`: a newline and a backslash are shown as in C.
+    pub fn as_in_c(&mut self, name: &[u8]) {
+        for part in name.split_inclusive(|byte| matches!(byte, b'\n' | b'\\')) {
+            let (plain, escape): (_, &[u8]) = match part {
+                [plain @ .., b'\n'] => (plain, b"\\n"),
+                [plain @ .., b'\\'] => (plain, b"\\\\"),
+                plain => (plain, b""),
+            };
+            self.push_bytes(plain);
+            self.push_bytes(escape);
+        }
+    }
+
+    /// Adds a name that a user has chosen to a line of `/syn`, with a question mark for each control
+    /// character: nothing in it ends the line, or moves a terminal.
+    pub fn plain(&mut self, name: &str) {
+        for letter in name.chars() {
+            self.push(if letter.is_control() { '?' } else { letter });
+        }
+    }
+
+    /// As [`TextOut::plain`], with blanks behind it to be `width` characters wide at least.
+    pub fn plain_column(&mut self, name: &str, width: usize) {
+        self.plain(name);
+        self.blanks(width.saturating_sub(name.chars().count()));
+    }
+
     /// Memory was out for the next bytes.
     pub fn lack(&mut self) {
         self.short = true;
@@ -224,6 +266,30 @@ mod tests {
         by_hand(&mut ours);
         theirs.write_fmt(formatted).unwrap();
         assert_eq!(ours.bytes, theirs.bytes);
+    }
+
+    #[test]
+    fn no_name_ends_its_line() {
+        let shown = |write: fn(&mut TextOut)| {
+            let mut out = TextOut::default();
+            write(&mut out);
+            out.bytes
+        };
+        assert_eq!(
+            shown(|out| out.octal(b"a b\n\tc\\\xff", b" \t\n\\")),
+            b"a\\040b\\012\\011c\\134\xff"
+        );
+        assert_eq!(shown(|out| out.octal(b"a b\n", b"\n")), b"a b\\012");
+        assert_eq!(shown(|out| out.octal(b"", b"\n")), b"");
+        assert_eq!(
+            shown(|out| out.as_in_c(b"a\nUid:\t0\\n")),
+            b"a\\nUid:\t0\\\\n"
+        );
+        assert_eq!(shown(|out| out.as_in_c(b"\n")), b"\\n");
+        assert_eq!(
+            shown(|out| out.plain_column("a\n\u{1b}[2J\u{e9}", 9)),
+            "a??[2J\u{e9}  ".as_bytes()
+        );
     }
 
     #[test]

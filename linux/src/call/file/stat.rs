@@ -16,7 +16,7 @@ use crate::call::{Args, Handler};
 use account::Cred;
 use codegen::fault_injection::refused;
 use file::fs::lockfree_walk;
-use file::fs::mount::{MS_NOEXEC, mount_from};
+use file::fs::mount::mount_from;
 use file::fs::perm;
 use file::fs::{Attr, FileKind, FsContext, VfsPath};
 use process::{Process, Task};
@@ -214,10 +214,7 @@ fn do_access(dirfd: i32, addr: usize, mode: i32, flags: u32) -> Result<usize> {
         if mode & W_OK != 0 && stored {
             place.mount.writable()?;
         }
-        if mode & X_OK != 0
-            && attr.kind() == FileKind::Regular
-            && place.mount.flags() & MS_NOEXEC != 0
-        {
+        if mode & X_OK != 0 && attr.kind() == FileKind::Regular && place.is_noexec() {
             return Err(Errno::EACCES);
         }
     }

@@ -14,6 +14,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::PAGE;
 use abi::linux::O_RDWR;
 use abi::{native, nr};
+use account::caller;
 use alloc::string::String;
 use alloc::sync::Arc;
 use file::filters::Direction;
@@ -49,7 +50,7 @@ pub fn answers(operation: usize) -> bool {
 pub fn operate(operation: usize, a: &Args) -> Result<usize> {
     match operation {
         native::MAKE => {
-            let made = made(&name(a.word(1))?, a.arg[2] as u64)?;
+            let made = made(&caller::cred(), &name(a.word(1))?, a.arg[2] as u64)?;
             install(made)
         }
         native::LINK => {
@@ -69,7 +70,7 @@ pub fn operate(operation: usize, a: &Args) -> Result<usize> {
         native::INSERT => {
             let (of, course) = (open_file(a.int(1))?, course(a.word(2))?);
             let filter = quaject(a.int(3))?;
-            of.insert_filter(course, made_of(&filter)?)?;
+            of.insert_filter(&caller::cred(), course, made_of(&filter)?)?;
             Ok(0)
         }
         native::REMOVE => {
@@ -78,11 +79,15 @@ pub fn operate(operation: usize, a: &Args) -> Result<usize> {
                 -1 => None,
                 fd => Some(made_of(&*quaject(fd)?)?.header().number()),
             };
-            of.remove_filter(course, which)?;
+            of.remove_filter(&caller::cred(), course, which)?;
             Ok(0)
         }
         native::BETWEEN | native::APART => {
-            let (from, port, filter) = (any(a.word(1))?, name(a.word(2))?, quaject(a.int(3))?);
+            let (from, port, filter) = (
+                any(&caller::cred(), a.word(1))?,
+                name(a.word(2))?,
+                quaject(a.int(3))?,
+            );
             let filter = made_of(&filter)?;
             if operation == native::BETWEEN {
                 by_name::insert(&from, &port, filter)?;
@@ -135,12 +140,15 @@ pub fn notice(thread: u64, event: u32) -> Result<usize> {
         thread,
         event,
     };
-    install(maker::make_notice(notice, paid(0)?)?)
+    install(maker::make_notice(notice, paid(&caller::cred(), 0)?)?)
 }
 
 /// Makes one whose callentries are the operations on a thread. ENOMEM, EMFILE.
 pub fn of_thread(steered: ThreadQuaject) -> Result<usize> {
-    install(thread::thread_quaject::make(steered, paid(0)?)?)
+    install(thread::thread_quaject::make(
+        steered,
+        paid(&caller::cred(), 0)?,
+    )?)
 }
 
 /// Whether the caller may link another's port to this callentry. A name of none is refused where links are

@@ -233,6 +233,20 @@ impl PendingSignals {
         }
         timers
     }
+
+    /// Drops the signals of timers with numbers from `first` on: `exec` has deleted these.
+    pub fn remove_timers(&mut self, mask: &PendingMask, first: u8) {
+        let (mut gone, mut kept) = (0, 0);
+        self.queue.retain(|Entry { info, .. }| {
+            let stays = match SignalOrigin::from_word(info.pad0) {
+                SignalOrigin::Timer(expiry) => expiry.index < first,
+                SignalOrigin::Sent => true,
+            };
+            *(if stays { &mut kept } else { &mut gone }) |= bit(info.signo);
+            stays
+        });
+        mask.set(mask.get() & !(gone & !kept));
+    }
 }
 
 #[cfg(test)]
@@ -327,6 +341,32 @@ mod tests {
         assert_eq!(taken(&mut pending, u64::MAX).unwrap().signo, SIGSEGV);
         pending.remove(bit(SIGHUP));
         assert_eq!(taken(&mut pending, u64::MAX), None);
+    }
+
+    #[test]
+    fn signals_of_deleted_timers_go_and_others_stay() {
+        let mut pending = Waiting::default();
+        for (signo, origin) in [
+            (SIGUSR1, timer(7, true)),
+            (SIGUSR2, timer(7, true)),
+            (SIGUSR2, timer(3, true)),
+            (SIGALRM, timer(0, false)),
+            (50, SignalOrigin::Sent),
+            (50, timer(9, true)),
+        ] {
+            pending.add(&info(signo, 0), origin);
+        }
+        sent(&mut pending, info(SIGTERM, 0));
+        pending.0.remove_timers(&pending.1, 4);
+        let left = [SIGUSR2, SIGALRM, 50, SIGTERM];
+        assert_eq!(
+            pending.mask(),
+            left.iter().fold(0, |set, signo| set | bit(*signo))
+        );
+        for signo in [SIGUSR2, SIGALRM, SIGTERM, 50] {
+            assert_eq!(taken(&mut pending, bit(signo)).unwrap().signo, signo);
+        }
+        assert_eq!(pending.mask(), 0);
     }
 
     #[test]

@@ -81,9 +81,12 @@ pub fn block_size(spec: Spec) -> usize {
     }
 }
 
-/// Initializes the memory to an empty queue. No other party uses it.
-pub fn clear(spec: Spec, block: &NearBlock) {
-    // SAFETY: the block is that large, and no other party uses it.
+/// Initializes the memory to an empty queue.
+///
+/// # Safety
+/// The block has [`block_size`] bytes, and no other party uses it meanwhile.
+pub unsafe fn clear(spec: Spec, block: &NearBlock) {
+    // SAFETY: the block is that large, and no other party uses it, by the caller's promise.
     unsafe { block.at().as_ptr().write_bytes(0, block.len()) };
     if place_size(spec) == 8 {
         for round in 0..spec.size {

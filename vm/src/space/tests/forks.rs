@@ -56,6 +56,7 @@ fn fork_leaves_out_what_came_along_and_was_never_used() {
     let backing = Backing::FilePrivate {
         pager: file.clone(),
         offset: 0,
+        may_exec: true,
     };
     space
         .map(Placement::Fixed(A), 16 * PAGE, Prot::RX, backing)
@@ -196,6 +197,7 @@ fn fork_copies_no_pages_that_are_still_a_files() {
     let backing = Backing::FilePrivate {
         pager: file.clone(),
         offset: 0,
+        may_exec: true,
     };
     parent
         .map(Placement::Fixed(A), 16 * PAGE, Prot::RW, backing)

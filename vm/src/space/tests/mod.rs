@@ -138,6 +138,7 @@ fn the_first_step_of_a_fault_does_what_needs_nobody_else() {
     let private = Backing::FilePrivate {
         pager: file.clone(),
         offset: 0,
+        may_exec: true,
     };
     space
         .map(Placement::Fixed(pages), 2 * PAGE, Prot::RW, private)
@@ -222,6 +223,7 @@ fn spare_pages_of_an_object_are_forgotten_and_nothing_else() {
     let backing = || Backing::FilePrivate {
         pager: file.clone(),
         offset: 4 * PAGE as u64,
+        may_exec: true,
     };
     space
         .map(Placement::Fixed(A), 8 * PAGE, Prot::RW, backing())
@@ -294,6 +296,7 @@ fn file_pages_are_mapped_around_copied_and_shared() {
     let private = Backing::FilePrivate {
         pager: file.clone(),
         offset: 0,
+        may_exec: true,
     };
     space
         .map(Placement::Fixed(A), 64 * PAGE, Prot::RW, private)
@@ -313,6 +316,7 @@ fn file_pages_are_mapped_around_copied_and_shared() {
         pager: file.clone(),
         offset: PAGE as u64,
         may_write: true,
+        may_exec: true,
     };
     let b = space
         .map(Placement::Anywhere, 4 * PAGE, Prot::RW, shared)
@@ -327,6 +331,7 @@ fn file_pages_are_mapped_around_copied_and_shared() {
         pager: file.clone(),
         offset: 0,
         may_write: false,
+        may_exec: true,
     };
     let c = space
         .map(Placement::Anywhere, PAGE, Prot::READ, read_only)
@@ -398,6 +403,7 @@ fn threads_fault_in_one_space() {
     let backing = Backing::FilePrivate {
         pager: file.clone(),
         offset: 0,
+        may_exec: true,
     };
     space
         .map(Placement::Fixed(A), 64 * PAGE, Prot::RW, backing)
@@ -454,6 +460,7 @@ fn what_is_in_memory_is_mapped_to_be_written_with_those_behind_if_others_are_bef
         pager: file.clone(),
         offset,
         may_write: true,
+        may_exec: true,
     };
     let map = |space: &AddressSpace<Fake>, at, pages: usize, prot| {
         let place = Placement::Fixed(at);

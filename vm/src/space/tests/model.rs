@@ -127,11 +127,16 @@ impl Family {
                 let backing = match kind {
                     0 => Backing::Anonymous,
                     1 => Backing::AnonymousShared { may_write: true },
-                    2 => Backing::FilePrivate { pager, offset },
+                    2 => Backing::FilePrivate {
+                        pager,
+                        offset,
+                        may_exec: true,
+                    },
                     _ => Backing::FileShared {
                         pager,
                         offset,
                         may_write: true,
+                        may_exec: true,
                     },
                 };
                 let place = Placement::Fixed(at(start));

@@ -67,6 +67,7 @@ fn run(space: &AddressSpace<Fake>, file: &Arc<File>, thread: usize, rounds: usiz
     let pages = || Backing::FilePrivate {
         pager: file.clone(),
         offset: 0,
+        may_exec: true,
     };
     let map = |page: usize, count: usize, backing: Backing| {
         let place = Placement::Fixed(at(page));
@@ -249,6 +250,7 @@ fn a_pagers_answer_from_before_a_change_is_thrown_away() {
         let backing = Backing::FilePrivate {
             pager: pager.clone(),
             offset: 0,
+            may_exec: true,
         };
         space.map(place, 2 * PAGE, Prot::RW, backing).unwrap();
         assert_eq!(space.fault(A, access), Ok(()));
