@@ -450,6 +450,8 @@ static void told_mask(void)
     close(fd);
 }
 
+#include "corners-unnamed.h"
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
@@ -470,6 +472,14 @@ int main(int argc, char **argv)
         {"by-directory", by_directory},
         {"links-of-tasks", links_of_tasks},
         {"told-mask", told_mask},
+        {"unnamed-attributes", unnamed_attributes},
+        {"unnamed-owners", unnamed_owners},
+        {"unnamed-locks", unnamed_locks},
+        {"unnamed-sizes", unnamed_sizes},
+        {"unnamed-places", unnamed_places},
+        {"flags-of-calls", flags_of_calls},
+        {"mode-three", mode_three},
+        {"terminal-speeds", terminal_speeds},
     };
     run_groups(GROUPS(groups), NULL, argc, argv);
     return done();

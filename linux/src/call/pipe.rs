@@ -58,7 +58,9 @@ fn take(pair: usize, flags: u32) -> isize {
         if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
             return false;
         }
-        let Some(ends) = pipe::waiting_pair(flags & O_NONBLOCK) else {
+        // SAFETY: interrupts are off.
+        let cred = unsafe { task.process.cred.peek() };
+        let Some(ends) = pipe::waiting_pair(flags & O_NONBLOCK, cred) else {
             return false;
         };
         install(task, ends, flags & O_CLOEXEC != 0, pair)

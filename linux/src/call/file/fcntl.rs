@@ -9,10 +9,10 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETLK, F_GETOWN, F_GETPIPE_SZ, F_GETSIG, F_RDLCK,
-    F_SETFD, F_SETFL, F_SETLK, F_SETLKW, F_SETOWN, F_SETPIPE_SZ, F_SETSIG, F_UNLCK, F_WRLCK,
-    FD_CLOEXEC, Flock, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, O_APPEND, O_ASYNC, O_DIRECT, O_NOATIME,
-    O_NONBLOCK, O_PATH, RLIMIT_LOCKS, SEEK_CUR, SEEK_END, SEEK_SET,
+    F_ADD_SEALS, F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETLK, F_GETOWN, F_GETPIPE_SZ,
+    F_GETSIG, F_RDLCK, F_SETFD, F_SETFL, F_SETLK, F_SETLKW, F_SETOWN, F_SETPIPE_SZ, F_SETSIG,
+    F_UNLCK, F_WRLCK, FD_CLOEXEC, Flock, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, O_APPEND, O_ASYNC,
+    O_DIRECT, O_NOATIME, O_NONBLOCK, O_PATH, RLIMIT_LOCKS, SEEK_CUR, SEEK_END, SEEK_SET,
 };
 use abi::nr;
 use account::Cred;
@@ -252,6 +252,7 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         F_SETLEASE => event::lease::set(&of, fd, arg as i32).map(|()| 0),
         F_NOTIFY => dnotify::set(&of, fd, files.lock_owner(), arg as u32).map(|()| 0),
         F_GETLEASE => Ok(lease::get(&of) as usize),
+        F_ADD_SEALS if !of.writable() => Err(Errno::EPERM),
         F_GETPIPE_SZ | F_SETPIPE_SZ if pipe::ends::of(&of).is_none() => Err(Errno::EBADF),
         _ => of.file().control(&of, command, arg),
     }
@@ -320,7 +321,7 @@ fn record(
         return Err(Errno::EINVAL);
     }
     let (start, end) = range(of, &wanted)?;
-    let file = of.inode().ok_or(Errno::EINVAL)?.id();
+    let file = of.lock_id();
     let lock = FileLock {
         start,
         end,
@@ -394,27 +395,32 @@ fn still_open(caller: &FileCaller, owner: LockOwner, fd: i32, of: &OpenFile) -> 
 }
 
 fn flock(args: &mut Args) -> Result<usize> {
+    /// Locks of this kind exist no more, and nothing is done.
+    const LOCK_MAND: i32 = 32;
+    let operation = args.int(1);
+    if operation & LOCK_MAND != 0 {
+        return Ok(0);
+    }
+    let kind = operation & !LOCK_NB;
+    if !matches!(kind, LOCK_SH | LOCK_EX | LOCK_UN) {
+        return Err(Errno::EINVAL);
+    }
     let caller = FileCaller::current();
     let of = caller.files.get(args.int(0))?;
     if of.flags() & O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    let operation = args.int(1);
-    let file = match of.inode() {
-        Some(inode) => inode.id(),
-        None => return Err(Errno::EBADF),
-    };
+    let file = of.lock_id();
     let owner = LockOwner::Flock(Arc::as_ptr(&of) as usize);
     let payer = payer(&caller);
-    let exclusive = match operation & !LOCK_NB {
-        LOCK_UN => {
-            lock::clear(file, owner, 0, u64::MAX, &payer)?;
-            return Ok(0);
-        }
-        LOCK_SH => false,
-        LOCK_EX => true,
-        _ => return Err(Errno::EINVAL),
-    };
+    if kind == LOCK_UN {
+        lock::clear(file, owner, 0, u64::MAX, &payer)?;
+        return Ok(0);
+    }
+    if !of.readable() && !of.writable() {
+        return Err(Errno::EBADF);
+    }
+    let exclusive = kind == LOCK_EX;
     let wanted = FileLock {
         start: 0,
         end: u64::MAX,
@@ -439,7 +445,7 @@ fn flock_now(task: &Task, fd: i32, operation: i32) -> Option<()> {
     let (files, cred) = unsafe { (process.files.peek(), process.cred.peek()) };
     // SAFETY: as above.
     let of = unsafe { files.at_hand(fd) }?;
-    if of.flags() & O_PATH != 0 {
+    if !of.readable() && !of.writable() {
         return None;
     }
     let file = of.inode()?.id();
@@ -528,7 +534,7 @@ fn ioctl(args: &mut Args) -> Result<usize> {
             vm::user::put(arg, &(left as i32))?;
             Ok(0)
         }
-        FIGETBSZ if of.inode().is_some() => {
+        FIGETBSZ => {
             vm::user::put(arg, &4096i32)?;
             Ok(0)
         }
