@@ -11,7 +11,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::USER_END;
 use abi::linux::*;
 use machine::trap::{TrapFrame, VECTOR_TAIL};
-use sync::{Monitor, WaitList};
+use sync::{Monitor, Once, WaitList};
 use vm::AddressSpace;
 
 use crate::cgroup;
@@ -41,7 +41,7 @@ use file::fs::FsContext;
 pub struct CloneSpec {
     /// `CLONE_…`, without the exit signal.
     pub flags: u64,
-    /// Sent to the parent at the end; 0 for none.
+    /// Sent to the parent at the end; 0, or no signal's number, for none.
     pub exit_signal: i32,
     /// The child's stack pointer; 0 leaves the parent's.
     pub stack: u64,
@@ -209,7 +209,6 @@ fn check(spec: &CloneSpec) -> Result<()> {
         || alone(CLONE_THREAD, CLONE_SIGHAND | CLONE_FILES | CLONE_FS)
         || (has(CLONE_SIGHAND) && has(CLONE_CLEAR_SIGHAND))
         || (has(CLONE_PIDFD) && (has(CLONE_THREAD) || has(CLONE_DETACHED)))
-        || !(0..=SIGMAX).contains(&spec.exit_signal)
     {
         return Err(Errno::EINVAL);
     }
@@ -396,7 +395,7 @@ fn add_process(
     // and forks again.
     let into = (spec.flags & CLONE_INTO_CGROUP != 0).then_some(spec.group);
     let entered = cgroup::enter(&child, task, into)
-        .and_then(|()| tree::enter(&process, &child, parent, || has_to_look(task)));
+        .and_then(|()| tree::enter(&process, &child, task, || has_to_look(task)));
     match entered {
         Ok(()) => {
             process.files.get().catch_up();
@@ -536,6 +535,7 @@ impl Process {
             traced_by: AtomicI32::new(0),
             personality: AtomicU32::new(heritage.personality),
             ppid: AtomicI32::new(heritage.ppid),
+            parent_tid: AtomicI32::new(0),
             pgrp: AtomicI32::new(heritage.pgrp),
             left_group: AtomicI32::new(0),
             exit_signal: AtomicI32::new(heritage.exit_signal),
@@ -552,7 +552,7 @@ impl Process {
             poison: AtomicI32::new(POISON_DEFAULT),
             oom_score_adj: AtomicI32::new(heritage.oom_score_adj),
             oom_score_adj_least: AtomicI32::new(heritage.oom_score_adj_least),
-            death_signal: AtomicI32::new(0),
+            ended_leader: Once::new(),
             barriers: AtomicU32::new(0),
             no_new_privileges: AtomicBool::new(heritage.no_new_privileges),
             rights: Monitor::new(CredGuard),

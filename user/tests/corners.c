@@ -450,6 +450,7 @@ static void told_mask(void)
     close(fd);
 }
 
+#include "corners-children.h"
 #include "corners-unnamed.h"
 
 int main(int argc, char **argv)
@@ -480,6 +481,11 @@ int main(int argc, char **argv)
         {"flags-of-calls", flags_of_calls},
         {"mode-three", mode_three},
         {"terminal-speeds", terminal_speeds},
+        {"orders-to-clone", orders_to_clone},
+        {"kinds-of-waits", kinds_of_waits},
+        {"waits-of-threads", waits_of_threads},
+        {"ends-of-parents", ends_of_parents},
+        {"asked-of-the-ended", asked_of_the_ended},
     };
     run_groups(GROUPS(groups), NULL, argc, argv);
     return done();

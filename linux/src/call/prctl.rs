@@ -39,10 +39,10 @@ fn prctl(a: &mut Args) -> Result<usize> {
             if signo != 0 && !valid(signo) {
                 return Err(Errno::EINVAL);
             }
-            process.death_signal.store(signo, Ordering::Relaxed);
+            task.death_signal.store(signo, Ordering::Relaxed);
         }
         PR_GET_PDEATHSIG => {
-            user::put(a.word(1), &process.death_signal.load(Ordering::Relaxed))?;
+            user::put(a.word(1), &task.death_signal.load(Ordering::Relaxed))?;
         }
         PR_GET_SPECULATION_CTRL => {
             return speculation::get(a.word(1), [a.word(2), a.word(3), a.word(4)]);

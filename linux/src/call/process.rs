@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use abi::errno::{Errno, Result};
+use abi::layout::USER_END;
 use abi::linux::*;
 use abi::nr;
 use machine::trap::TrapFrame;
@@ -225,9 +226,14 @@ fn clone3_spec(address: usize, size: usize) -> Result<CloneSpec> {
             return Err(Errno::E2BIG);
         }
     }
-    // The flag of a namespace of time is a bit of the signal's number.
-    if args.flags & (CSIGNAL | CLONE_DETACHED | CLONE_NEWTIME) != 0
-        || args.exit_signal > CSIGNAL
+    // The lower half is the flags of `clone`. The flag of a namespace of time is a bit of the signal's number.
+    const KNOWN: u64 = u32::MAX as u64 | CLONE_CLEAR_SIGHAND | CLONE_INTO_CGROUP;
+    let end = args.stack.checked_add(args.stack_size);
+    if args.flags & !KNOWN != 0
+        || args.flags & (CSIGNAL | CLONE_DETACHED | CLONE_NEWTIME) != 0
+        || args.exit_signal > SIGMAX as u64
+        || (args.flags & (CLONE_THREAD | CLONE_PARENT) != 0 && args.exit_signal != 0)
+        || end.is_none_or(|end| end > USER_END as u64)
         || (args.flags & (CLONE_PIDFD | CLONE_PARENT_SETTID) == CLONE_PIDFD | CLONE_PARENT_SETTID
             && args.pidfd == args.parent_tid)
         || args.set_tid_size != 0
@@ -256,7 +262,7 @@ fn clone3_spec(address: usize, size: usize) -> Result<CloneSpec> {
 #[cold]
 fn group_for_child(fd: u64, size: usize) -> Result<u32> {
     let fd = i32::try_from(fd).map_err(|_| Errno::EINVAL)?;
-    if size < core::mem::size_of::<CloneSpec>() {
+    if size < core::mem::size_of::<CloneArgs>() {
         return Err(Errno::EINVAL);
     }
     procfs::cgroupfs::for_child(&*Process::current().files.get().get(fd)?)

@@ -454,7 +454,7 @@ fn exchange(process: &Process, prepared: &PreparedExec) -> Option<Old> {
         return None;
     }
     if prepared.executing.secure || cred.departs_from(&grounds.cred) {
-        process.death_signal.store(0, Ordering::Relaxed);
+        Task::here(|task| task.death_signal.store(0, Ordering::Relaxed));
     }
     if prepared.executing.secure {
         process.limits.lock().lower(RLIMIT_STACK, SECURE_STACK);

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 use abi::errno::Result;
 use account::Cred;
 
-use super::{Process, access};
+use super::{Process, Task, access};
 
 impl Process {
     /// Replaces the credentials by the result of `change`. Returns its answer.
@@ -24,7 +24,7 @@ impl Process {
             // that the old ones left.
             if new.departs_from(&old) {
                 access::set_dumpable(self, false);
-                self.death_signal.store(0, Ordering::Relaxed);
+                Task::here(|task| task.death_signal.store(0, Ordering::Relaxed));
             }
             if self.cred.replace(&old, new.with_user()?.sealed()) {
                 return Ok(answer);

@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use abi::errno::Errno;
 use abi::linux::{SCHED_DEADLINE, SS_DISABLE, Sigaltstack};
@@ -71,6 +71,10 @@ pub struct Task {
     pub restart: Monitor<Option<Restart>>,
     /// How it is to be scheduled.
     pub sched: SchedParams,
+    /// The signal that it gets when the thread of its parent ends whose child its process is; 0: none.
+    pub death_signal: AtomicI32,
+    /// It may have children. Set before it has one, and for an heir with the process's threads held.
+    pub(crate) has_children: AtomicBool,
     /// The channels that its data goes through.
     pub flows: super::flows::Flows,
     /// Page faults. Written by the thread itself only.
@@ -127,6 +131,8 @@ impl Task {
             trace: super::tracee::PtraceLink::default(),
             restart: Monitor::new(None),
             sched: sched(),
+            death_signal: AtomicI32::new(0),
+            has_children: AtomicBool::new(false),
             flows: Default::default(),
             faults: AtomicU64::new(0),
             told: Default::default(),
