@@ -3,7 +3,7 @@
 //!
 //! *Interface*: [`link`], once at boot.
 
-use abi::linux::{SI_KERNEL, Siginfo};
+use abi::linux::{SI_USER, Siginfo};
 use account::Cred;
 use account::caller::{self, Callouts};
 use core::mem::offset_of;
@@ -30,8 +30,10 @@ static CALLOUTS: Callouts = Callouts {
             .unwrap_or(false)
     },
     tell: |signo| {
-        let info = Siginfo::sent(signo, SI_KERNEL, 0, 0);
         Task::here(|task| {
+            // As if the thread had sent it itself.
+            let (pid, uid) = (task.process.pid, task.process.cred.get().uid);
+            let info = Siginfo::sent(signo, SI_USER, pid, uid);
             let _untold = signal::send(&task.process, Some(task), info);
         });
     },

@@ -9,6 +9,7 @@
 
 pub mod access;
 pub mod cached_operations;
+mod cpu_samples;
 pub mod debug;
 pub mod flows;
 pub mod hostname;

@@ -75,6 +75,8 @@ pub struct Task {
     pub death_signal: AtomicI32,
     /// It may have children. Set before it has one, and for an heir with the process's threads held.
     pub(crate) has_children: AtomicBool,
+    /// CPU time for which a timer of the process's has rung, nanoseconds. With the process's threads held.
+    pub(super) sampled_ns: AtomicU64,
     /// The channels that its data goes through.
     pub flows: super::flows::Flows,
     /// Page faults. Written by the thread itself only.
@@ -133,6 +135,7 @@ impl Task {
             sched: sched(),
             death_signal: AtomicI32::new(0),
             has_children: AtomicBool::new(false),
+            sampled_ns: AtomicU64::new(0),
             flows: Default::default(),
             faults: AtomicU64::new(0),
             told: Default::default(),
@@ -239,7 +242,7 @@ impl Task {
     }
 
     /// Does it sleep?
-    fn sleeping(&self) -> bool {
+    pub(super) fn sleeping(&self) -> bool {
         self.thread.flags() & thread::flags::ASLEEP != 0
     }
 

@@ -84,6 +84,11 @@ impl Timer {
         }
     }
 
+    /// Whether it is on the CPU time of `process`, whose timer it is.
+    pub(crate) fn samples(&self, process: &Process) -> bool {
+        matches!(self.clock, TimerClock::Cpu(clock) if !clock.of_thread && clock.who == process.pid)
+    }
+
     /// The code of its signal, as timer number `index`, and the first two words of its information.
     #[inline]
     fn told(&self, index: usize, overrun: i32) -> (i32, [u64; 2]) {
@@ -237,6 +242,9 @@ impl ProcessTimers {
             clock => clock,
         };
         timer.life = new_life();
+        if timer.samples(process) {
+            process.begin_samples();
+        }
         timer.begin(process, now, value, interval, absolute);
         Ok(old)
     }
