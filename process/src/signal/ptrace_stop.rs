@@ -106,6 +106,11 @@ pub fn event(task: &Task, trap: &mut TrapFrame) -> bool {
         stop_by(task, trap, signo, PTRACE_EVENT_STOP);
         return true;
     }
+    event_of_call(task, trap)
+}
+
+/// The same for what the running call has done (`PTRACE_EVENT_EXEC`).
+pub fn event_of_call(task: &Task, trap: &mut TrapFrame) -> bool {
     let mut held = task.trace.state.lock();
     let Some(state) = held.as_mut() else {
         return false;

@@ -103,7 +103,8 @@ fn tell(process: &Arc<Process>, mut rung: u64) {
             // The thread that was to get it has ended.
             SendOutcome::Dropped
         } else {
-            let samples = tid == 0 && timers.with(index, |timer| timer.samples(process)) == Some(true);
+            let samples =
+                tid == 0 && timers.with(index, |timer| timer.samples(process)) == Some(true);
             let first = match samples {
                 true => process.sampled(bit(info.signo)),
                 false => None,
