@@ -26,10 +26,11 @@ use crate::process::timers::ProcessTimers;
 use crate::process::tree::{self, INIT};
 use crate::process::usage::EndedUsage;
 use crate::process::{
-    ArcSwap, OnceGate, POISON_DEFAULT, Process, Program, RlimitTable, Session, Task,
+    ArcSwap, OnceGate, POISON_DEFAULT, Process, Program, RlimitTable, Session, Task, TaskRights,
 };
 use crate::ptrace;
 use crate::signal::rlimit_cpu;
+use account::caller;
 use account::quota;
 use account::user::Charge;
 use account::{Capability, Cred};
@@ -89,7 +90,7 @@ pub fn no_namespaces(flags: u64) -> Result<()> {
 #[cold]
 fn may_ask(flags: u64) -> Result<()> {
     if flags & CLONE_NEWUSER == 0 {
-        Process::current().cred.get().need(Capability::SysAdmin)?;
+        caller::cred().need(Capability::SysAdmin)?;
     }
     Ok(())
 }
@@ -197,7 +198,7 @@ fn admitted(task: &Task) -> Result<(i32, Charge)> {
     }
     // Bound: one limit.
     let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
-    let (charge, exempt) = quota::task(&task.process.cred.get(), limit)?;
+    let (charge, exempt) = quota::task(&task.cred.get(), limit)?;
     Ok((tree::reserve(exempt)?, charge))
 }
 
@@ -441,7 +442,12 @@ fn new_task(
     thread: thread::Thread,
     charge: Charge,
 ) -> Arc<Task> {
-    let child = Task::new(tid, process, parent.blocked(), thread, Some(charge), || {
+    let rights = TaskRights {
+        cred: parent.cred.get(),
+        no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
+    };
+    let blocked = parent.blocked();
+    let child = Task::new(tid, process, blocked, thread, Some(charge), rights, || {
         parent.sched.inherited()
     });
     if spec.flags & CLONE_CHILD_CLEARTID != 0 {
@@ -479,7 +485,7 @@ impl Process {
             (parent.pid, spec.exit_signal, images)
         };
         let heritage = Heritage {
-            cred: parent.cred.get(),
+            cred: parent.cred_here(),
             program: parent.program(),
             session: parent.session.get(),
             ppid,
@@ -491,7 +497,6 @@ impl Process {
             oom_score_adj: parent.oom_score_adj.load(Ordering::Relaxed),
             oom_score_adj_least: parent.oom_score_adj_least.load(Ordering::Relaxed),
             personality: parent.personality.load(Ordering::Relaxed),
-            no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
             // Held to the end of this: the last.
             // Bound: a few words of one process.
             limits: parent.limits.lock().clone(),
@@ -517,6 +522,7 @@ impl Process {
             files: ArcSwap::new(files),
             fs: ArcSwap::new(fs),
             cred: ArcSwap::new(heritage.cred),
+            first_tid: AtomicI32::new(pid),
             limits: Monitor::new(heritage.limits),
             program: Monitor::new(heritage.program),
             session: ArcSwap::new(heritage.session),
@@ -554,7 +560,6 @@ impl Process {
             oom_score_adj_least: AtomicI32::new(heritage.oom_score_adj_least),
             ended_leader: Once::new(),
             barriers: AtomicU32::new(0),
-            no_new_privileges: AtomicBool::new(heritage.no_new_privileges),
             rights: Monitor::new(CredGuard),
             ptracer: Monitor::default(),
         })
@@ -576,7 +581,6 @@ struct Heritage {
     oom_score_adj: i32,
     oom_score_adj_least: i32,
     personality: u32,
-    no_new_privileges: bool,
 }
 
 /// The process without code that adopts orphans, number [`INIT`]. Once, at boot. ENOMEM.
@@ -600,7 +604,6 @@ pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
         oom_score_adj: 0,
         oom_score_adj_least: 0,
         personality: 0,
-        no_new_privileges: false,
     };
     let root = Arc::new(root);
     let process = Process::with(INIT, FdTable::new(0)?, root, Arc::default(), heritage);

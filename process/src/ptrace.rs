@@ -34,7 +34,7 @@ const CALL_MARK: i32 = 0x80;
 /// Makes `tracer`, which has the right, trace `task`; [`begun`] comes next. EPERM: it already has a tracer,
 /// or it ends. ESRCH: `tracer` ends. ENOMEM.
 pub fn begin(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> Result<()> {
-    let able = Process::current().cred.get().has(Capability::SysPtrace);
+    let able = caller::cred().has(Capability::SysPtrace);
     begin_as(tracer, task, seized, options, able)
 }
 
@@ -375,7 +375,7 @@ pub fn end_traced(task: &Arc<Task>, status: i32) {
     }
     let process = &task.process;
     let end = if task.tid != process.pid {
-        TraceeEnd::Thread(status, process.cred.get().uid)
+        TraceeEnd::Thread(status, task.cred.get().uid)
     } else if process.ppid() != tracer {
         TraceeEnd::Leads
     } else {

@@ -11,8 +11,6 @@ use quaject::class::Held;
 use quaject::maker::{self, Made};
 use vm::fallible::try_arc;
 
-use crate::process::Process;
-
 /// A quaject's charge to its maker's user, bytes: its code and itself.
 const WEIGHT: u64 = 4096;
 /// The same for each byte that a queue holds.
@@ -48,7 +46,7 @@ pub fn paid(more: u64) -> Result<Arc<dyn Any + Send + Sync>> {
 
 /// A quaject of any kind by its number, for who may: EPERM, ESRCH.
 pub fn any(number: usize) -> Result<Held> {
-    Process::current().cred.get().need(Capability::SysAdmin)?;
+    account::caller::cred().need(Capability::SysAdmin)?;
     let number = u32::try_from(number).map_err(|_| Errno::ESRCH)?;
     Held::find(number).ok_or(Errno::ESRCH)
 }

@@ -170,7 +170,7 @@ fn traced(parent: &Process, which: WaitFor<'_>, options: u32) -> (bool, Option<C
             drop(tracees);
             let report = ChildReport {
                 pid: task.tid,
-                uid: task.process.cred.get().uid,
+                uid: task.cred.get().uid,
                 status,
                 usage: task.process.usage(),
             };

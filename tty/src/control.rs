@@ -283,7 +283,7 @@ impl Tty {
                 put(address, &self.session())?;
             }
             TIOCSCTTY => {
-                let privileged = Process::current().cred.get().has(Capability::SysAdmin);
+                let privileged = account::caller::cred().has(Capability::SysAdmin);
                 if !of.readable() && !privileged {
                     return Err(Errno::EPERM);
                 }
@@ -321,7 +321,7 @@ impl Tty {
             }
             TIOCSTI => {
                 let process = Process::current();
-                if self.session() != process.sid() && !process.cred.get().has(Capability::SysAdmin)
+                if self.session() != process.sid() && !process.cred_here().has(Capability::SysAdmin)
                 {
                     return Err(Errno::EPERM);
                 }

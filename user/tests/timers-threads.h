@@ -181,7 +181,7 @@ static int64_t time_used(void)
     return now.tv_sec * 1000 * MS + now.tv_nsec;
 }
 
-/* Two threads use CPU time for 0.8 s; the first sleeps a little again and again. */
+/* Two threads use CPU time until there are enough samples; the first sleeps a little again and again. */
 static void sampled_threads(const char *what)
 {
     char line[100];
@@ -192,7 +192,7 @@ static void sampled_threads(const char *what)
         samples[i] = 0;
     for (intptr_t i = 0; i < 2; i++)
         pthread_create(&thread[i], 0, use_time, (void *)(i + 1));
-    for (int64_t end = time_used() + 800 * MS; time_used() < end;)
+    for (int64_t end = time_used() + 5000 * MS; samples[0] + samples[1] + samples[2] < 40 && time_used() < end;)
         nanosleep(&little, 0);
     enough = 1;
     for (int i = 0; i < 2; i++)

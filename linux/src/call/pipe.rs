@@ -59,7 +59,7 @@ fn take(pair: usize, flags: u32) -> isize {
             return false;
         }
         // SAFETY: interrupts are off.
-        let cred = unsafe { task.process.cred.peek() };
+        let cred = unsafe { task.cred.peek() };
         let Some(ends) = pipe::waiting_pair(flags & O_NONBLOCK, cred) else {
             return false;
         };

@@ -83,7 +83,7 @@ fn attach(tid: i32, seized: bool, options: u64) -> Result<Arc<Task>> {
         return Err(Errno::EPERM);
     }
     let begin = || ptrace::begin(&caller, &task, seized, options);
-    access::with(&task.process, PtraceMode::Steer, begin)??;
+    access::with_thread(&task, PtraceMode::Steer, begin)??;
     ptrace::begun(&caller, &task)?;
     Ok(task)
 }

@@ -99,34 +99,40 @@ enum Who {
 /// Calls `f` with the threads that are meant. ESRCH: there is none.
 fn each_named(who: Who, mut f: impl FnMut(&SchedTarget)) -> Result<()> {
     let mut found = false;
-    let mut all_of = |process: &Arc<Process>| {
+    let mut all_of = |process: &Arc<Process>, meant: &dyn Fn(&SchedTarget) -> bool| {
+        let mut tell = |target: &SchedTarget| {
+            if meant(target) {
+                found = true;
+                f(target);
+            }
+        };
         process.each_thread(|task| {
-            found = true;
-            f(&SchedTarget::Thread(task.clone()));
+            tell(&SchedTarget::Thread(task.clone()));
             true
         });
         if process.ended_sched().is_some() {
-            found = true;
-            f(&SchedTarget::Ended(process.clone()));
+            tell(&SchedTarget::Ended(process.clone()));
         }
     };
+    let all = |_: &SchedTarget| true;
     match who {
         Who::Thread(tid) => {
             f(&named(tid)?);
             found = true;
         }
         Who::Group(0) => {
-            signal::each_of_group(Process::current().pgrp(), all_of);
+            signal::each_of_group(Process::current().pgrp(), |process| all_of(process, &all));
         }
         Who::Group(pgrp) => {
-            signal::each_of_group(pgrp, all_of);
+            signal::each_of_group(pgrp, |process| all_of(process, &all));
         }
         Who::User(uid) => {
             let uid = match uid {
-                0 => Process::current().cred.get().uid,
+                0 => account::caller::cred().uid,
                 uid => uid,
             };
-            tree::each(|process| process.cred.get().uid == uid, &mut all_of);
+            let meant = |target: &SchedTarget| target.cred().uid == uid;
+            tree::each(|_| true, |process| all_of(process, &meant));
         }
     }
     found.then_some(()).ok_or(Errno::ESRCH)
@@ -167,7 +173,7 @@ fn setpriority(a: &mut Args) -> Result<usize> {
 
 /// EPERM, EACCES.
 fn set_nice(target: &SchedTarget, nice: i32) -> Result<()> {
-    access::may_schedule(target.process())?;
+    access::may_schedule(&target.cred())?;
     if nice < settings(target)?.nice() && !may_hurry(target, nice) {
         return Err(Errno::EACCES);
     }
@@ -179,7 +185,7 @@ fn set_nice(target: &SchedTarget, nice: i32) -> Result<()> {
 fn may_hurry(target: &SchedTarget, nice: i32) -> bool {
     // Bound: a few words of one process.
     let limit = target.process().limits.lock().cur(RLIMIT_NICE);
-    (20 - nice) as u64 <= limit || Process::current().cred.get().has(Capability::SysNice)
+    (20 - nice) as u64 <= limit || account::caller::cred().has(Capability::SysNice)
 }
 
 fn cpu_mask() -> u64 {
@@ -201,7 +207,7 @@ fn sched_setaffinity(a: &mut Args) -> Result<usize> {
     let len = (a.uint(1) as usize).min(mask.len());
     user::copy_in(&mut mask[..len], a.word(2))?;
     let target = named(a.int(0))?;
-    access::may_schedule(target.process())?;
+    access::may_schedule(&target.cred())?;
     let mask = u64::from_le_bytes(mask) & cpu_mask();
     if mask == 0 {
         return Err(Errno::EINVAL);
@@ -257,7 +263,7 @@ fn set_policy(target: &SchedTarget, new: SchedPolicy, nice: i32, keep: bool) -> 
         _ => return Err(Errno::EINVAL),
     }
     let same = {
-        let (mine, its) = (Process::current().cred.get(), target.process().cred.get());
+        let (mine, its) = (account::caller::cred(), target.cred());
         [its.uid, its.euid].contains(&mine.euid)
     };
     let most = target.process().limits.lock().cur(RLIMIT_RTPRIO);
@@ -271,7 +277,7 @@ fn set_policy(target: &SchedTarget, new: SchedPolicy, nice: i32, keep: bool) -> 
         || old.kind == SCHED_IDLE && new.kind != SCHED_IDLE && !may_hurry(target, sched.nice())
         || old.reset && !new.reset;
     if needs {
-        Process::current().cred.get().need(Capability::SysNice)?;
+        account::caller::cred().need(Capability::SysNice)?;
     }
     // It has to run where there is room.
     if new.kind == SCHED_DEADLINE && sched.allowed() & cpu_mask() != cpu_mask() {
@@ -454,7 +460,7 @@ fn ioprio_set(a: &mut Args) -> Result<usize> {
     let level = new & ((1 << IO_CLASS) - 1);
     match new >> IO_CLASS {
         IO_REAL_TIME => {
-            let cred = Process::current().cred.get();
+            let cred = account::caller::cred();
             if !cred.has(Capability::SysAdmin) {
                 cred.need(Capability::SysNice)?;
             }
@@ -467,10 +473,10 @@ fn ioprio_set(a: &mut Args) -> Result<usize> {
         IO_NONE if level == 0 => {}
         _ => return Err(Errno::EINVAL),
     }
-    let mine = Process::current().cred.get();
+    let mine = account::caller::cred();
     let mut outcome = Ok(0);
     each_named(by_io(a)?, |target| {
-        let its = target.process().cred.get().uid;
+        let its = target.cred().uid;
         if [mine.uid, mine.euid].contains(&its) || mine.has(Capability::SysNice) {
             if let Some(sched) = target.sched() {
                 sched.io.store(new, Ordering::Relaxed);

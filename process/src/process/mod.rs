@@ -50,8 +50,8 @@ pub use file::arc_swap::{self, ArcSwap};
 pub use limits::RlimitTable;
 pub use session::{Session, Terminal};
 pub use signals::ProcessSignals;
-pub(crate) use task::NEXT_THREAD;
-pub use task::Task;
+pub(crate) use task::{CRED_PLACE, NEXT_THREAD};
+pub use task::{Task, TaskRights};
 pub(crate) use thread_list::FIRST as FIRST_THREAD;
 pub(crate) use thread_list::FoundThread;
 pub use timers::ProcessTimers;
@@ -106,8 +106,10 @@ pub struct Process {
     pub files: ArcSwap<FdTable>,
     /// Its root, working directory and umask.
     pub fs: ArcSwap<FsContext>,
-    /// Its identities.
+    /// The identity of its first thread, which others see of it. Each thread has its own.
     pub cred: ArcSwap<Cred>,
+    /// The number of the thread whose identity that is: the first, or that which has executed a program.
+    pub(crate) first_tid: AtomicI32,
     /// Its resource limits.
     pub limits: Monitor<RlimitTable>,
     /// Its program.
@@ -178,8 +180,6 @@ pub struct Process {
     pub(crate) ended_leader: Once<sched_target::EndedLeader>,
     /// Which barriers it has said it will ask for (`membarrier`).
     pub barriers: AtomicU32,
-    /// No program gives it rights any more.
-    pub no_new_privileges: AtomicBool,
     /// Held during a permitted access to it, and while its rights change.
     pub rights: Monitor<access::CredGuard>,
     /// The process that it allows to trace it.

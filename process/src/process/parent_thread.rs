@@ -62,7 +62,7 @@ pub(crate) fn tell_of_end(
     child.each_thread(|task| {
         let signo = task.death_signal.load(Ordering::Relaxed);
         if (1..=SIGMAX).contains(&signo) {
-            let uid = parent.cred.get().uid;
+            let uid = parent.cred_here().uid;
             send(child, &Siginfo::sent(signo, SI_USER, parent.pid, uid));
         }
         true

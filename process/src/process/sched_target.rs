@@ -4,6 +4,7 @@
 //! waited for, and have no effect.
 
 use abi::Result;
+use account::Cred;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
@@ -60,6 +61,14 @@ impl SchedTarget {
         match self {
             SchedTarget::Thread(task) => &task.process,
             SchedTarget::Ended(process) => process,
+        }
+    }
+
+    /// Its identity.
+    pub fn cred(&self) -> Arc<Cred> {
+        match self {
+            SchedTarget::Thread(task) => task.cred.get(),
+            SchedTarget::Ended(process) => process.cred.get(),
         }
     }
 

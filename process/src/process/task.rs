@@ -18,7 +18,9 @@ use super::Process;
 use super::sched_params::{SchedParams, SchedPolicy};
 use super::signals::pending::{PendingMask, PendingSignals};
 use super::signals::set::UNBLOCKABLE;
+use account::Cred;
 use account::user::Charge;
+use file::arc_swap::ArcSwap;
 
 /// The continuation of an interrupted call with state (`nanosleep` until the same time): left in the task
 /// before returning `ERESTART_RESTARTBLOCK`.
@@ -69,6 +71,12 @@ pub struct Task {
     pub trace: super::tracee::PtraceLink,
     /// How to go on with an interrupted call that keeps state.
     pub restart: Monitor<Option<Restart>>,
+    /// Its identity. Changed by the thread itself alone.
+    pub cred: ArcSwap<Cred>,
+    /// Where generated code finds the word that leads to its identity; 0 before it starts.
+    cred_place: AtomicUsize,
+    /// No program gives it rights any more.
+    pub no_new_privileges: AtomicBool,
     /// How it is to be scheduled.
     pub sched: SchedParams,
     /// The signal that it gets when the thread of its parent ends whose child its process is; 0: none.
@@ -86,6 +94,17 @@ pub struct Task {
     /// The creator's charge.
     _charge: Option<Charge>,
 }
+
+/// The rights that a thread begins with.
+pub struct TaskRights {
+    /// Its identity.
+    pub cred: Arc<Cred>,
+    /// No program gives it more.
+    pub no_new_privileges: bool,
+}
+
+/// Offset of the address of the word that leads to its identity, for generated code.
+pub(crate) const CRED_PLACE: usize = core::mem::offset_of!(Task, cred_place);
 
 /// Offset of the next task of the process, for generated code.
 pub(crate) const NEXT_THREAD: usize = core::mem::offset_of!(Task, link) + super::thread_list::NEXT;
@@ -105,6 +124,7 @@ impl Task {
         blocked: u64,
         thread: Thread,
         charge: Option<Charge>,
+        rights: TaskRights,
         sched: impl FnOnce() -> SchedParams,
     ) -> Arc<Task> {
         let task = vm::fallible::placed(|| Task {
@@ -132,6 +152,9 @@ impl Task {
             link: Default::default(),
             trace: super::tracee::PtraceLink::default(),
             restart: Monitor::new(None),
+            cred: ArcSwap::new(rights.cred),
+            cred_place: AtomicUsize::new(0),
+            no_new_privileges: AtomicBool::new(rights.no_new_privileges),
             sched: sched(),
             death_signal: AtomicI32::new(0),
             has_children: AtomicBool::new(false),
@@ -159,6 +182,8 @@ impl Task {
 
     /// Its thread, which has not started yet, holds a count on it from now on.
     pub(super) fn own(self: &Arc<Self>) {
+        let place = core::ptr::from_ref(&self.cred).expose_provenance();
+        self.cred_place.store(place, Ordering::Relaxed);
         let tag = (self.process.pid as u64) << 32 | self.tid as u64;
         self.thread.set_tag(tag);
         self.thread.set_owner(Arc::into_raw(self.clone()) as usize);

@@ -143,7 +143,7 @@ fn notify(task: &Task, status: i32) {
     let Some(tracer) = tree::find(task.trace.tracer()) else {
         return;
     };
-    let uid = task.process.cred.get().uid;
+    let uid = task.cred.get().uid;
     let info = Siginfo::child(CLD_TRAPPED, task.tid, uid, status >> 8 & 0xff, 0, 0);
     // A standard signal: adding it cannot fail.
     let _ = send::send(&tracer, None, info);

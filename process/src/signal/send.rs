@@ -236,9 +236,10 @@ pub fn force(info: Siginfo) {
     task.attend();
 }
 
-/// May somebody with credentials `from` send `signo` to `process`?
-pub fn may_signal(from: &Cred, sender: &Process, process: &Process, signo: i32) -> bool {
-    let to = process.cred.get();
+/// May the running thread, of process `sender`, send `signo` to `process`, or to its thread, with credentials
+/// `to`?
+pub fn may_signal(sender: &Process, process: &Process, to: &Cred, signo: i32) -> bool {
+    let from = sender.cred_here();
     from.has(Capability::Kill)
         || [from.euid, from.uid]
             .iter()

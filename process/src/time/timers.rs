@@ -301,7 +301,7 @@ impl ProcessTimers {
         notify: Notify,
         most: u64,
     ) -> Result<usize> {
-        let user = process.cred.with(|cred| cred.user.clone());
+        let user = process.cred_here().user.clone();
         let charge = user
             .charge(Resource::Signals, 1, most)
             .ok_or(Errno::EAGAIN)?;

@@ -40,7 +40,7 @@ use process::hostname;
 use process::ipc::mqueue::limits as queues;
 use process::ipc::{memory as segments, message, semaphore};
 use process::signal::coredump;
-use process::{Process, access, tree};
+use process::{access, tree};
 
 const TICK_NS: u64 = 10_000_000;
 
@@ -151,7 +151,7 @@ macro_rules! named {
                 Ok(())
             };
             PseudoEntry::Setting(whole(show), |name| {
-                let cred = Process::current().cred.get();
+                let cred = account::caller::cred();
                 cred.need(Capability::SysAdmin)?;
                 hostname::rename($which, name.as_bytes());
                 Ok(())

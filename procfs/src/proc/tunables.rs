@@ -100,7 +100,7 @@ pub static SLACK: Tunable = Tunable {
 
 /// Whether the caller may have a process ended later than others.
 fn is_superuser() -> bool {
-    Process::current().cred.get().has(Capability::SysResource)
+    account::caller::cred().has(Capability::SysResource)
 }
 
 /// Users other than the superuser can go no lower than `least`. EINVAL, EACCES.

@@ -16,7 +16,7 @@ use account::Capability;
 use file::OpenFile;
 use file::fdtable::{FdTable, replug_everywhere};
 use file::fs::pseudofs::{TextOut, TextPiece};
-use process::{Process, tree};
+use process::tree;
 
 /// The text from place `from` on.
 pub fn show(from: u64, piece: &mut TextPiece) -> Result<()> {
@@ -50,7 +50,7 @@ fn lines(pid: i32, fd: i32, of: &OpenFile, _: &FdTable, out: &mut TextOut) {
 
 /// Takes one command. EPERM, EINVAL, ESRCH, EBADF.
 pub fn set(text: &str) -> Result<()> {
-    Process::current().cred.get().need(Capability::SysAdmin)?;
+    account::caller::cred().need(Capability::SysAdmin)?;
     let mut words = text.split_ascii_whitespace();
     let mut number = || words.next()?.parse::<i32>().ok();
     let (Some(pid), Some(fd)) = (number(), number()) else {

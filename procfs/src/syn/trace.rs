@@ -18,7 +18,6 @@ use core::fmt::Write;
 use super::sched::plain;
 use file::fs::pseudofs::{TextOut, TextPiece, TextSource};
 use machine::cpu::{MAX_CPUS, present};
-use process::Process;
 use thread::record::{self, Event};
 use vm::fallible::try_arc;
 
@@ -36,7 +35,7 @@ const NUMBER_BITS: u32 = 48;
 
 /// Takes one command. EPERM, EINVAL, ENOMEM.
 pub fn set(text: &str) -> Result<()> {
-    Process::current().cred.get().need(Capability::SysAdmin)?;
+    account::caller::cred().need(Capability::SysAdmin)?;
     match text.trim() {
         "on" => record::begin(),
         "off" => {

@@ -77,7 +77,7 @@ fn set_flags(of: &Arc<OpenFile>, flags: u32) {
 /// for bytes that cannot go directly.
 fn check_flags(of: &OpenFile, flags: u32) -> Result<()> {
     if flags & !of.flags() & O_NOATIME != 0 {
-        let owns = |attr| perm::owns(&Process::current().cred.get(), &attr);
+        let owns = |attr| perm::owns(&account::caller::cred(), &attr);
         if !owns(of.file().stat(of)) {
             return Err(Errno::EPERM);
         }
@@ -113,7 +113,7 @@ fn descriptor_flags(files: &FdTable, fd: i32, command: i32, arg: usize) -> Resul
 fn record_now(task: &Task, fd: i32, addr: usize) -> Option<Result<usize>> {
     let process = &task.process;
     // SAFETY: a call made without a trap frame has interrupts off, and this is one of the table's threads.
-    let (files, cred) = unsafe { (process.files.peek(), process.cred.peek()) };
+    let (files, cred) = unsafe { (process.files.peek(), task.cred.peek()) };
     // SAFETY: as above.
     let of = unsafe { files.at_hand(fd) }?;
     let wanted: Flock = vm::user::get(addr).ok()?;
@@ -442,7 +442,7 @@ fn flock(args: &mut Args) -> Result<usize> {
 fn flock_now(task: &Task, fd: i32, operation: i32) -> Option<()> {
     let process = &task.process;
     // SAFETY: a call made without a trap frame has interrupts off, and this is one of the table's threads.
-    let (files, cred) = unsafe { (process.files.peek(), process.cred.peek()) };
+    let (files, cred) = unsafe { (process.files.peek(), task.cred.peek()) };
     // SAFETY: as above.
     let of = unsafe { files.at_hand(fd) }?;
     if !of.readable() && !of.writable() {

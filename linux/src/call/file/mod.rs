@@ -97,7 +97,7 @@ impl FileCaller {
         FileCaller {
             files: process.files.get(),
             fs: process.fs.get(),
-            cred: process.cred.get(),
+            cred: process.cred_here(),
             process,
         }
     }

@@ -110,7 +110,7 @@ extern "sysv64" fn open(key: &mut PathKey, flags: u32) -> isize {
     let open = |task: &Arc<Task>| {
         let process = &task.process;
         // SAFETY: a dispatcher calls with interrupts off.
-        let who = unsafe { process.cred.peek() }.who();
+        let who = unsafe { task.cred.peek() }.who();
         let start = if key.absolute() && one_root() {
             Some(0)
         } else {
@@ -146,7 +146,7 @@ fn open_by_entries(task: &Arc<Task>, key: &PathKey, flags: u32) -> Option<isize>
     let process = &task.process;
     // SAFETY: a dispatcher calls with interrupts off.
     let of = unsafe {
-        let (cred, context) = (process.cred.peek(), process.fs.peek());
+        let (cred, context) = (task.cred.peek(), process.fs.peek());
         let found = lockfree_walk::reached(
             context,
             lockfree_walk::PaddedPath::of(key),

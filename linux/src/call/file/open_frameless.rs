@@ -156,7 +156,7 @@ fn at_parent<'p, R>(
     let process = &task.process;
     // SAFETY: who calls has interrupts off.
     unsafe {
-        let (cred, context) = (process.cred.peek(), process.fs.peek());
+        let (cred, context) = (task.cred.peek(), process.fs.peek());
         let parent = parent_lookup::find(context, path, cred)?;
         Some((found(&parent, cred)?, parent.name))
     }
@@ -186,7 +186,7 @@ fn make(addr: usize, flags: u32, mode: u32) -> Option<isize> {
         Some(Making {
             dir,
             name,
-            cred: process.cred.get(),
+            cred: task.cred.get(),
             // SAFETY: as above.
             umask: unsafe { process.fs.peek() }.umask(),
             files: process.files.get(),

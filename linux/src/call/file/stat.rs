@@ -56,7 +56,7 @@ fn at_once(mut path: UserPath, addr: usize, follow: bool) -> Option<Result<usize
     let inode = Task::here(|task| {
         let process = &task.process;
         let found = |fs: &FsContext, cred: &Cred| lockfree_walk::inode(fs, path, cred, follow);
-        process.fs.beside(&process.cred, found)
+        process.fs.beside(&task.cred, found)
     })
     .flatten()?;
     Some(put_stat(&inode.attr(), addr))

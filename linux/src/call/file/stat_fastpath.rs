@@ -273,7 +273,7 @@ fn by_path(task: &Arc<Task>, path: &PathKey, follow: bool) -> isize {
     let process = &task.process;
     // SAFETY: a dispatcher calls with interrupts off, and they stay off while the answer is used.
     let answer = unsafe {
-        let (cred, context) = (process.cred.peek(), process.fs.peek());
+        let (cred, context) = (task.cred.peek(), process.fs.peek());
         lockfree_walk::find(context, PaddedPath::of(path), cred, follow)
     };
     said(answer)
@@ -331,7 +331,7 @@ fn at(task: &Arc<Task>, path: &PathKey, fd: i32, flags: u32) -> Option<isize> {
     let process = &task.process;
     // SAFETY: as in `by_path` and `behind`.
     unsafe {
-        let cred = process.cred.peek();
+        let cred = task.cred.peek();
         let start = process.files.peek().at_hand(fd)?.place()?;
         let answer = lockfree_walk::find_from(start, PaddedPath::of(path), cred, follow);
         Some(said(answer))
