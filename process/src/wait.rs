@@ -39,8 +39,8 @@ pub struct ChildReport {
 }
 
 /// Waits until a child of `parent`, the running process, that `which` names changes in a way that `options`
-/// (`WEXITED`, `WSTOPPED`, `WCONTINUED`, `WNOHANG`, `WNOWAIT`, `WNOTHREAD`, `WCLONE`, `WALL`) asks for. `None` with `WNOHANG` when none has. ECHILD; interrupted:
-/// ERESTARTSYS.
+/// (`WEXITED`, `WSTOPPED`, `WCONTINUED`, `WNOHANG`, `WNOWAIT`, `WNOTHREAD`, `WCLONE`, `WALL`) asks for.
+/// `None` with `WNOHANG` when none has. ECHILD; interrupted: ERESTARTSYS.
 pub fn wait(
     parent: &Arc<Process>,
     which: WaitFor<'_>,
@@ -119,8 +119,8 @@ fn scan(parent: &Arc<Process>, which: WaitFor<'_>, options: u32) -> Result<Optio
     }
 }
 
-/// Whether the wait is for children as `child` is: of this thread of the parent, if one is given, and by how their
-/// end is told.
+/// Whether the wait is for children as `child` is: of this thread of the parent, if one is given, and by how
+/// their end is told.
 fn is_of_kind(child: &Process, own_thread: Option<i32>, options: u32) -> bool {
     let another = own_thread.is_some_and(|tid| child.parent_tid.load(Ordering::Relaxed) != tid);
     let told_otherwise = child.exit_signal.load(Ordering::Relaxed) != SIGCHLD;

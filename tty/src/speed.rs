@@ -1,7 +1,7 @@
 //! The speeds of a terminal, as `TCGETS2` and `TCSETS2` tell and set them.
 //!
-//! *Interface*: [`speeds`] are those that settings mean. No line here has a speed; programs get back what they
-//! set.
+//! *Interface*: [`speeds`] are those that settings mean. No line here has a speed; programs get back what
+//! they set.
 
 use abi::linux::{BOTHER, CBAUD, Termios};
 
@@ -29,7 +29,8 @@ fn coded(code: u32) -> Option<u32> {
     TABLE.get(index as usize).copied()
 }
 
-/// The speeds of input and output that `settings` mean, bits a second; `beside` are those that stand beside them.
+/// The speeds of input and output that `settings` mean, bits a second; `beside` are those that stand beside
+/// them.
 pub(super) fn speeds(settings: &Termios, beside: [u32; 2]) -> [u32; 2] {
     let output = coded(settings.cflag & CBAUD).unwrap_or(beside[1]);
     let input = match settings.cflag >> INPUT & CBAUD {

@@ -561,7 +561,7 @@ static void keep(int signo, siginfo_t *info, void *context)
     sent = *info;
 }
 
-/* Who sends the signals of calls that the thread itself makes. */
+/* The sender of signals because of calls that the thread itself makes. */
 static void senders(void)
 {
     struct sigaction action = {.sa_sigaction = keep, .sa_flags = SA_SIGINFO};

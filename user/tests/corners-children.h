@@ -1,5 +1,5 @@
-/* Groups of corners.c: how children are made, waited for and told of their parent's end, and what is asked of the
- * ended. */
+/* Groups of corners.c: how children are made, waited for and told of their parent's end, and what is asked of
+ * the ended. */
 #include <linux/sched.h>
 #include <sys/resource.h>
 
@@ -9,8 +9,8 @@
 
 /* An order to clone3, as long as it may be, and more. */
 struct order {
-    unsigned long long flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size,
-        cgroup, beyond[4];
+    unsigned long long flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
+    unsigned long long set_tid, set_tid_size, cgroup, beyond[4];
 };
 
 /* The errno of clone3 by `order` with `size` bytes; 0 if it made a child, which is waited for. */
@@ -164,7 +164,7 @@ static void waits_of_threads(void)
     pthread_join(thread, &result);
     equal((long)result, 1, "but for its own");
     equal(waitpid(mine, &status, __WNOTHREAD), mine, "as the first does");
-    /* Who is joined has not quite gone yet. */
+    /* A thread that is joined has not quite gone yet. */
     long inherited;
     while ((inherited = waitpid(made, &status, __WNOTHREAD)) == -1 && errno == ECHILD && kill(made, 0) == 0)
         sched_yield();

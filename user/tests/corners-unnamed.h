@@ -1,5 +1,5 @@
-/* Groups of corners.c: calls on descriptors of files without a name (pipes, sockets, counters and their like),
- * flags of one call, access mode 3, speeds of terminals. */
+/* Groups of corners.c: calls on descriptors of files without a name (pipes, sockets, counters and their
+ * like), flags of one call, access mode 3, speeds of terminals. */
 #include <linux/fs.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
@@ -181,9 +181,9 @@ static void unnamed_sizes(void)
     for (int i = 0; i < KINDS; i++) {
         int fd = kinds[i];
         if (i != WATCHES && i != PIPE_OUT)
-            fails(fallocate(fd, 0, 0, 10), is_pipe(i) ? ESPIPE : ENODEV, of_kind(i, "has no room to be made"));
+            fails(fallocate(fd, 0, 0, 10), is_pipe(i) ? ESPIPE : ENODEV, of_kind(i, "has no room made"));
         fails(fallocate(fd, 0x1000, 0, 10), EOPNOTSUPP, of_kind(i, "knows not each way to make it"));
-        fails(fallocate(fd, FALLOC_FL_PUNCH_HOLE, 0, 10), EOPNOTSUPP, of_kind(i, "has no hole beyond its end"));
+        fails(fallocate(fd, FALLOC_FL_PUNCH_HOLE, 0, 10), EOPNOTSUPP, of_kind(i, "has no such hole"));
         fails(ftruncate(fd, 0), EINVAL, of_kind(i, "has no length"));
         fails(fsync(fd), EINVAL, of_kind(i, "is not stored"));
         equal(syncfs(fd), 0, of_kind(i, "has a file system to store"));

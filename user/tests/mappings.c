@@ -354,7 +354,7 @@ static void advised(void)
     fails(madvise((char *)0x7ffffffff000, PAGE, MADV_NORMAL), ENOMEM, "there is nothing where no program is");
 }
 
-/* What a debugger sees of memory to which the program has no rights. */
+/* A debugger's view of memory to which the program has no rights. */
 static void peeked(void)
 {
     char byte = 0;

@@ -1,5 +1,5 @@
-/* Credentials of single threads: a part of `rights`. A call of a thread changes that thread alone; the C library
- * makes such a call in all threads, so the calls here are bare.
+/* Credentials of single threads: a part of `rights`. A call of a thread changes that thread alone; the C
+ * library makes such a call in all threads, so the calls here are bare.
  */
 #include <pthread.h>
 

@@ -482,7 +482,7 @@ static void decided(void)
         trace(PTRACE_CONT, pid, 0, 0);
         status = next(pid);
         if (!made)
-            check(WIFEXITED(status) && WEXITSTATUS(status) == 6, "what is not made at first is not made at all");
+            check(WIFEXITED(status) && WEXITSTATUS(status) == 6, "what is not made at first is never made");
     }
 }
 

@@ -192,7 +192,8 @@ static void sampled_threads(const char *what)
         samples[i] = 0;
     for (intptr_t i = 0; i < 2; i++)
         pthread_create(&thread[i], 0, use_time, (void *)(i + 1));
-    for (int64_t end = time_used() + 5000 * MS; samples[0] + samples[1] + samples[2] < 40 && time_used() < end;)
+    int64_t end = time_used() + 5000 * MS;
+    while (samples[0] + samples[1] + samples[2] < 40 && time_used() < end)
         nanosleep(&little, 0);
     enough = 1;
     for (int i = 0; i < 2; i++)

@@ -1,8 +1,9 @@
-//! The changeable `stat` attributes of files without a name: pipes, sockets, and what event descriptors share.
+//! The changeable `stat` attributes of files without a name: pipes, sockets, and what event descriptors
+//! share.
 //!
 //! *Interface*: an [`UnnamedInode`] is a part of the object; [`ANONYMOUS`] is the one of all files that have
-//! none of their own (counters, timers and their like), as Linux's `anon_inodefs` has one for all. It keeps the
-//! owner that it was made for, and everything else from the first change on.
+//! none of their own (counters, timers and their like), as Linux's `anon_inodefs` has one for all. It keeps
+//! the owner that it was made for, and everything else from the first change on.
 
 use abi::errno::Result;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

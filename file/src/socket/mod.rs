@@ -216,7 +216,7 @@ impl FdCarrier for Socket {
 static NEXT_INO: AtomicU64 = AtomicU64::new(1 << 16);
 
 impl Socket {
-    /// What `fstat` says of one that nobody has changed.
+    /// The answer of `fstat` about one that nobody has changed.
     fn made(&self) -> Attr {
         Attr {
             dev: SOCKET_DEV,
@@ -226,7 +226,7 @@ impl Socket {
         }
     }
 
-    /// What `fstat` says.
+    /// The answer of `fstat`.
     pub(crate) fn attr(&self) -> Attr {
         self.inode.attr(self.made())
     }

@@ -218,7 +218,8 @@ fn clone3_spec(address: usize, size: usize) -> Result<CloneSpec> {
             return Err(Errno::E2BIG);
         }
     }
-    // The lower half is the flags of `clone`. The flag of a namespace of time is a bit of the signal's number.
+    // The lower half is the flags of `clone`. The flag of a namespace of time is a bit of the signal's
+    // number.
     const KNOWN: u64 = u32::MAX as u64 | CLONE_CLEAR_SIGHAND | CLONE_INTO_CGROUP;
     let end = args.stack.checked_add(args.stack_size);
     if args.flags & !KNOWN != 0

@@ -443,10 +443,10 @@ struct Old {
     creds: [Option<Displaced<Cred>>; 2],
 }
 
-/// Memory, name and rights of the process of `task`, whose running thread that is, alone, become those of the program at one
-/// instant for all processes with access to it: an access that was permitted before has no effect afterwards.
-/// Returns the old ones, which are dropped when no monitor is held; `None` when the conditions of the rights
-/// no longer hold.
+/// Memory, name and rights of the process of `task`, whose running thread that is, alone, become those of the
+/// program at one instant for all processes with access to it: an access that was permitted before has no
+/// effect afterwards. Returns the old ones, which are dropped when no monitor is held; `None` when the
+/// conditions of the rights no longer hold.
 fn exchange(task: &Task, prepared: &PreparedExec) -> Option<Old> {
     let process = &task.process;
     // Bound: memory, credentials and pending procedures of one process are exchanged.

@@ -35,7 +35,8 @@ use vm::fallible::{try_arc, try_box, try_reserve_kept};
 pub enum FutexKey {
     /// An address in a space, which is named by its page table.
     Private(u64, usize),
-    /// The same, of a call for memory that may be shared and is not: it does not meet those for private memory.
+    /// The same, of a call for memory that may be shared and is not: it does not meet those for private
+    /// memory.
     Unshared(u64, usize),
     /// A byte of an object that several have mapped.
     Shared((u64, u64), u64),

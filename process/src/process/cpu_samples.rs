@@ -3,9 +3,9 @@
 //! *Interface*: [`Process::begin_samples`] when such a timer is set; [`Process::sampled`] names the thread to
 //! which a sample belongs.
 //!
-//! Linux looks at each tick, in the thread that the tick interrupts. Here the time is exact, and a sample goes to
-//! the thread that has used the most of it beyond its samples, of those that run or are ready: so each thread gets
-//! its share, however many there are and however they take turns.
+//! Linux looks at each tick, in the thread that the tick interrupts. Here the time is exact, and a sample
+//! goes to the thread that has used the most of it beyond its samples, of those that run or are ready: so
+//! each thread gets its share, however many there are and however they take turns.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;

@@ -1,8 +1,8 @@
 //! The identity of a thread, and how it changes.
 //!
 //! *Interface*: each thread has its own, as on Linux; [`Task::change_cred`] replaces the running thread's.
-//! [`Process::cred_here`] is the caller's; [`Process::cred`] is that of the first thread, by which others judge the
-//! process.
+//! [`Process::cred_here`] is the caller's; [`Process::cred`] is that of the first thread, by which others
+//! judge the process.
 
 use core::sync::atomic::Ordering;
 
@@ -24,8 +24,8 @@ impl Process {
 }
 
 impl Task {
-    /// Replaces the credentials of the thread, which is the running one, by the result of `change`. Returns its
-    /// answer.
+    /// Replaces the credentials of the thread, which is the running one, by the result of `change`. Returns
+    /// its answer.
     pub fn change_cred<R>(&self, change: impl Fn(&mut Cred) -> Result<R>) -> Result<R> {
         let old = self.cred.get();
         let mut new = Cred::clone(&old);
@@ -33,8 +33,8 @@ impl Task {
         if new == *old {
             return Ok(answer);
         }
-        // Before they become visible: a process that may access the new credentials must not read memory that the
-        // old ones left.
+        // Before they become visible: a process that may access the new credentials must not read memory that
+        // the old ones left.
         if new.departs_from(&old) {
             access::set_dumpable(&self.process, false);
             self.death_signal.store(0, Ordering::Relaxed);
@@ -43,8 +43,8 @@ impl Task {
         Ok(answer)
     }
 
-    /// The thread, which is the running one, has the credentials `cred` from now on; those of the first thread are
-    /// what others see of the process.
+    /// The thread, which is the running one, has the credentials `cred` from now on; those of the first
+    /// thread are what others see of the process.
     fn take_on(&self, cred: Arc<Cred>) {
         if self.process.first_tid.load(Ordering::Relaxed) == self.tid {
             drop(self.process.cred.set(cred.clone()));

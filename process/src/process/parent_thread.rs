@@ -1,8 +1,8 @@
-//! Which of its parent's threads a child belongs to: the one that made it (`__WNOTHREAD`), whose end it hears of
-//! (`PR_SET_PDEATHSIG`).
+//! Which of its parent's threads a child belongs to: the one that made it (`__WNOTHREAD`), whose end it hears
+//! of (`PR_SET_PDEATHSIG`).
 //!
-//! *Interface*: [`Process::parent_tid`] changes with the parent's children held; [`Task::leave_children`] gives
-//! a thread's children to another thread; [`tell_of_end`] sends a child what it asked for.
+//! *Interface*: [`Process::parent_tid`] changes with the parent's children held; [`Task::leave_children`]
+//! gives a thread's children to another thread; [`tell_of_end`] sends a child what it asked for.
 
 use abi::linux::{SI_USER, SIGMAX, Siginfo};
 use alloc::sync::Arc;
@@ -15,7 +15,7 @@ impl Process {
     pub(crate) fn heir(&self) -> i32 {
         // Bound: **linear**: the threads of one process; nothing sleeps inside.
         let threads = self.threads.lock();
-        // Who leaves the threads looks after that whether it has children.
+        // A thread that leaves the others looks after that whether it has children.
         threads.first().map_or(0, |heir| {
             heir.has_children.store(true, Ordering::Relaxed);
             heir.tid
@@ -40,8 +40,8 @@ impl Process {
 }
 
 impl Task {
-    /// It has left its process's threads and is not the last: its children belong to another thread from now on,
-    /// and hear of its end through `send`.
+    /// It has left its process's threads and is not the last: its children belong to another thread from now
+    /// on, and hear of its end through `send`.
     pub(crate) fn leave_children(&self, send: impl Fn(&Arc<Process>, &Siginfo)) {
         if !self.has_children.load(Ordering::Relaxed) {
             return;

@@ -1,7 +1,7 @@
-//! Whom a call about scheduling is for: a thread, or the first thread of a process after its end.
+//! The target of a call about scheduling: a thread, or the first thread of a process after its end.
 //!
-//! *Interface*: [`SchedTarget::find`]; settings of an ended thread are kept with its process until that has been
-//! waited for, and have no effect.
+//! *Interface*: [`SchedTarget::find`]; settings of an ended thread are kept with its process until that has
+//! been waited for, and have no effect.
 
 use abi::Result;
 use account::Cred;

@@ -390,9 +390,9 @@ impl<M: Machine> AddressSpace<M> {
         self.remap_within(address, old, new, how, &SpaceLimits::NONE)
     }
 
-    /// Grows, shrinks or moves a mapping with its pages; with `old` 0, maps the object of a shared one from there
-    /// on once more. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`, also where it
-    /// would not stay within `bounds`; `EAGAIN` for what is locked.
+    /// Grows, shrinks or moves a mapping with its pages; with `old` 0, maps the object of a shared one from
+    /// there on once more. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`, also
+    /// where it would not stay within `bounds`; `EAGAIN` for what is locked.
     pub fn remap_within(
         &self,
         address: usize,
@@ -415,7 +415,7 @@ impl<M: Machine> AddressSpace<M> {
         inner.areas.reserve()?;
         let (_, (_, area)) = inner.areas.find(start).ok_or(Errno::EFAULT)?;
         let shrinks = matches!(how, Remap::InPlace | Remap::MayMove) && new <= old;
-        // What is only cut off may be of several areas, and have holes.
+        // A part that is only cut off may be of several areas, and have holes.
         if !shrinks {
             if old == 0 && area.private() {
                 return Err(Errno::EINVAL);
@@ -656,8 +656,8 @@ impl Inner {
         }
     }
 
-    /// The object of the area at `start`, from there on, is mapped at the free range of `length` bytes at `target`
-    /// too.
+    /// The object of the area at `start`, from there on, is mapped at the free range of `length` bytes at
+    /// `target` too.
     fn map_again(&mut self, start: usize, target: usize, length: usize) -> Result<usize, Errno> {
         self.areas.reserve()?;
         let (_, (from, area)) = self.areas.find(start).ok_or(Errno::EFAULT)?;

@@ -123,7 +123,7 @@ impl Object {
         }
         if name.starts_with(b"user.") {
             let attr = self.attr();
-            // What is of no kind, as a counter, has none either.
+            // A file of no kind, as a counter, has none either.
             if !matches!(attr.mode & S_IFMT, S_IFREG | S_IFDIR) {
                 return Err(hidden);
             }

@@ -276,7 +276,7 @@ impl Program {
     }
 }
 
-/// What was seen of a program that ran.
+/// The observations of a program that ran.
 struct Watched {
     /// Its processor time at the last look, seconds.
     used: f64,

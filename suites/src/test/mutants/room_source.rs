@@ -1,4 +1,4 @@
-//! What the source of a room holds: its lines of code, and its tests on the host by name.
+//! The contents of the source of a room: its lines of code, and its tests on the host by name.
 //!
 //! *Interface*: [`lines_of_code`], [`names_a_test`].
 

@@ -77,7 +77,7 @@ fn areas_are_cut_and_joined() {
         space.protect(A + 7 * PAGE, 2 * PAGE, Prot::READ),
         Err(Errno::ENOMEM)
     );
-    // What is before the hole has the rights.
+    // The part before the hole has the rights.
     assert_eq!(areas(&space).len(), 4);
     space.protect(A + 7 * PAGE, PAGE, Prot::RW).unwrap();
     space.protect(A + 4 * PAGE, PAGE, Prot::RW).unwrap();
@@ -190,7 +190,7 @@ fn remap_keeps_the_pages() {
         space.remap(there, 3 * PAGE, 4 * PAGE, Remap::MayMove),
         Err(Errno::EFAULT)
     );
-    // What is cut off may have holes.
+    // The part that is cut off may have holes.
     assert_eq!(
         space.remap(there, 3 * PAGE, PAGE, Remap::MayMove),
         Ok(there)
