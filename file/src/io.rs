@@ -24,6 +24,8 @@ pub struct IoBuf<'a> {
     done: usize,
     /// When so much is done it is asked whether the thread is to end.
     look: usize,
+    /// The bytes go to the end of the file, whatever its description says (`RWF_APPEND`).
+    appends: bool,
 }
 
 /// Bytes that are moved between two looks whether the thread is to end.
@@ -113,7 +115,19 @@ impl<'a> IoBuf<'a> {
             len,
             done: 0,
             look: STRIDE,
+            appends: false,
         }
+    }
+
+    /// The same buffer, for bytes that go to the end of the file if it has one.
+    pub fn to_end(mut self) -> Self {
+        self.appends = true;
+        self
+    }
+
+    /// Whether the bytes go to the end of the file ([`IoBuf::to_end`]).
+    pub fn appends(&self) -> bool {
+        self.appends
     }
 
     /// Bytes still to move.

@@ -20,13 +20,16 @@ use quaject::readiness::ReadinessCheck;
 use quaject::{DescFn, RoutineEnv, RoutineError, Sharing};
 use sync::{Monitor, Once, WaitList};
 
-use crate::fs::Attr;
+use crate::fs::attr::PIPE_DEV;
 use crate::fs::file::fasync::FasyncKind;
 use crate::fs::file::{DescRoutine, DescRoutines, File, OpenFile, ReadinessRoutine, SMALL_WEIGHT};
+use crate::fs::unnamed::UnnamedInode;
+use crate::fs::{Attr, SetAttr};
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};
 use crate::routine_env;
+use account::Cred;
 use account::caller;
 use account::quota;
 use account::user::Charge;
@@ -84,6 +87,7 @@ struct Pipe {
     /// Whether each write is a packet, or some, and each read takes one.
     packets: bool,
     parking: Parking,
+    inode: UnnamedInode,
     /// The creator's charge.
     _charge: Charge,
 }
@@ -109,6 +113,7 @@ impl Pipe {
         let core = PipeCore::new(size).ok_or(Errno::ENOMEM)?;
         core.set_readers(false);
         core.set_writers(false);
+        let owner = owner(&caller::cred());
         Ok(Arc::new(Pipe {
             first: core.into(),
             later: Once::new(),
@@ -120,6 +125,7 @@ impl Pipe {
             named,
             packets,
             parking: Parking::default(),
+            inode: UnnamedInode::new(owner.0, owner.1),
             _charge: charge,
         }))
     }
@@ -189,7 +195,7 @@ impl Pipe {
 /// writing. ENOMEM.
 pub fn pair(flags: u32) -> Result<(Arc<OpenFile>, Arc<OpenFile>)> {
     let packets = flags & O_DIRECT != 0;
-    if !packets && let Some(ends) = waiting_pair(flags) {
+    if !packets && let Some(ends) = waiting_pair(flags, &caller::cred()) {
         return Ok(ends);
     }
     let pipe = Pipe::new(false, packets)?;
@@ -201,11 +207,19 @@ pub fn pair(flags: u32) -> Result<(Arc<OpenFile>, Arc<OpenFile>)> {
     Ok((reading, writing))
 }
 
-/// As [`pair`], of a pipe that waited, with its queue and code. `flags` has no O_DIRECT. Must not sleep.
+/// The user and the group to which `cred`'s files belong.
+fn owner(cred: &Cred) -> (u32, u32) {
+    (cred.fsuid, cred.fsgid)
+}
+
+/// As [`pair`], of a pipe that waited, with its queue and code, for `cred`. `flags` has no O_DIRECT. Must not
+/// sleep.
 #[inline]
-pub fn waiting_pair(flags: u32) -> Option<(Arc<OpenFile>, Arc<OpenFile>)> {
+pub fn waiting_pair(flags: u32, cred: &Cred) -> Option<(Arc<OpenFile>, Arc<OpenFile>)> {
     let (reading, writing) = inactive::take(|pipe| {
         pipe.first.renew();
+        let (uid, gid) = owner(cred);
+        pipe.inode.belong_to(uid, gid);
         pipe.first.set_patient(flags & O_NONBLOCK == 0);
         // Nobody else has it.
         for count in [&pipe.readers, &pipe.writers] {
@@ -230,6 +244,16 @@ impl PipeEnd {
             pipe.writers.fetch_add(1, Ordering::SeqCst);
             pipe.opened[1].fetch_add(1, Ordering::SeqCst);
             pipe.now().set_writers(true);
+        }
+    }
+
+    /// The attributes of a pipe without a name that nobody has changed.
+    fn made(&self) -> Attr {
+        Attr {
+            dev: PIPE_DEV,
+            mode: S_IFIFO | 0o600,
+            ino: Arc::as_ptr(&self.pipe).addr() as u64 >> 4,
+            ..Attr::anonymous()
         }
     }
 
@@ -395,14 +419,16 @@ impl File for PipeEnd {
     }
 
     fn stat(&self, of: &OpenFile) -> Attr {
-        of.inode().map_or_else(
-            || Attr {
-                mode: S_IFIFO | 0o600,
-                ino: Arc::as_ptr(&self.pipe).addr() as u64 >> 4,
-                ..Attr::anonymous()
-            },
-            |inode| inode.attr(),
-        )
+        let unnamed = || self.pipe.inode.attr(self.made());
+        of.inode().map_or_else(unnamed, |inode| inode.attr())
+    }
+
+    fn set_attr(&self, _of: &OpenFile, set: &SetAttr) -> Result<()> {
+        self.pipe.inode.set(self.made(), set)
+    }
+
+    fn magic(&self) -> i64 {
+        PIPEFS_MAGIC
     }
 
     fn close(&self, _of: &OpenFile) {
@@ -414,6 +440,7 @@ impl File for PipeEnd {
         let pipe = &self.pipe;
         let known = Arc::weak_count(&of) > Sizing::COUNTS;
         let usual = pipe.first.size() == RING && pipe.later.get().is_none();
+        let usual = usual && !pipe.inode.is_changed();
         let may =
             !known && !pipe.named && !pipe.packets && usual && pipe.parking.is_open() && plenty();
         if !may {

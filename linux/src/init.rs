@@ -25,7 +25,7 @@ use process::exec::{self, become_program};
 use process::hostname::{NodeOrDomain, rename};
 use process::init_process::{self, power_off};
 use process::signal;
-use process::{Process, Task, fork, tree};
+use process::{Process, Task, TaskRights, fork, tree};
 use tty::Console;
 
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -169,7 +169,12 @@ fn run(init: &Process, command: Command, console: &Console) -> Result<()> {
     process.space.set(Some(prepared.space().clone()));
     let frame = exec::begin(&prepared);
     let thread = dispatch::user_thread(&frame, &|_| {}, prepared.space(), 0, false)?;
-    let task = Task::new(number, process.clone(), 0, thread, None, Default::default);
+    let rights = TaskRights {
+        cred,
+        no_new_privileges: false,
+    };
+    let shared = process.clone();
+    let task = Task::new(number, shared, 0, thread, None, rights, Default::default);
     become_program(&task, &prepared);
     process.admit(&task);
     tree::found(&process, Some(init));

@@ -52,11 +52,12 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
         return;
     }
     dispatch::settle(task, frame.error as usize);
-    let traced = task.trace.wants_calls();
-    if traced {
+    if task.trace.wants_calls() {
+        // However the thread goes on from there.
+        let emulates = task.trace.emulates();
         frame.rax = Errno::ENOSYS.to_rax();
         ptrace::at_call(frame, false);
-        if task.trace.emulates() {
+        if emulates {
             return;
         }
     }
@@ -65,8 +66,9 @@ fn answer(frame: &mut TrapFrame, task: &Arc<Task>) {
         Ok(value) => value as u64,
         Err(error) => error.to_rax(),
     };
-    if traced && task.trace.wants_calls() {
-        ptrace::at_call(frame, true);
+    // Also after a stop within the call whose beginning was not seen.
+    if task.trace.is_traced() {
+        ptrace::at_end(frame);
     }
     if task.mask_is_saved.load(Ordering::Relaxed) {
         task.attend();

@@ -3,13 +3,12 @@
 //!
 //! *Interface*: [`link`], once at boot.
 
-use abi::linux::{SI_KERNEL, Siginfo};
+use abi::linux::{SI_USER, Siginfo};
 use account::Cred;
 use account::caller::{self, Callouts};
-use core::mem::offset_of;
 use sync::WaitList;
 
-use crate::process::{Process, Task, beside_group, tree};
+use crate::process::{CRED_PLACE, Process, Task, tree};
 use crate::signal;
 use file::arc_swap::ArcSwap;
 use file::callout::{self, SignalArrivals};
@@ -17,11 +16,8 @@ use file::fdtable::tables::{self, Tables};
 use file::fs::context;
 
 static CALLOUTS: Callouts = Callouts {
-    cred: || Task::here(|task| task.process.cred.get()),
-    cred_at: [
-        offset_of!(Task, group_at) as i32,
-        beside_group(offset_of!(Process, cred) + ArcSwap::<Cred>::WORD),
-    ],
+    cred: || Task::here(|task| task.cred.get()),
+    cred_at: [CRED_PLACE as i32, ArcSwap::<Cred>::WORD as i32],
     number: || Task::here(|task| task.process.pid),
     // Bound: one limit, before anything is held.
     limit: |which| Task::here(|task| task.process.limits.lock().cur(which)),
@@ -30,8 +26,10 @@ static CALLOUTS: Callouts = Callouts {
             .unwrap_or(false)
     },
     tell: |signo| {
-        let info = Siginfo::sent(signo, SI_KERNEL, 0, 0);
         Task::here(|task| {
+            // As if the thread had sent it itself.
+            let (pid, uid) = (task.process.pid, task.cred.get().uid);
+            let info = Siginfo::sent(signo, SI_USER, pid, uid);
             let _untold = signal::send(&task.process, Some(task), info);
         });
     },

@@ -18,6 +18,7 @@ use crate::dispatch;
 use crate::futex::{self, robust};
 use crate::ipc::semaphore;
 use crate::memory;
+use crate::process::parent_thread::tell_of_end;
 use crate::process::signals::pending::SignalOrigin;
 use crate::process::tree::{self, INIT};
 use crate::process::{Process, Task, how_ended, init_process};
@@ -36,6 +37,9 @@ pub fn exit_thread(status: i32) -> ! {
 fn leave_process(task: &Arc<Task>, status: i32) {
     let process = &task.process;
     ptrace::end_traced(task, status);
+    if task.tid == process.pid {
+        process.keep_sched(task);
+    }
     robust::release(task, false);
     // Others may have the time as soon as the end is known.
     task.thread.promise_nothing();
@@ -61,6 +65,7 @@ fn leave_process(task: &Arc<Task>, status: i32) {
     } else {
         files.leave();
         drop(files);
+        task.leave_children(tell_child);
         process.signals.thread_gone(process);
         process.core_state.left();
         out_of_sight(process);
@@ -188,10 +193,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     process.ended.wake_all();
     process.vfork_gate.open();
     for child in &children {
-        let signo = child.death_signal.load(Ordering::Relaxed);
-        if signo != 0 {
-            let _ = signal::send(child, None, Siginfo::sent(signo, SI_USER, process.pid, 0));
-        }
+        tell_of_end(process, child, tell_child);
     }
     let held = |child: &&Arc<Process>| group_left(child) != own && child.sid() == process.sid();
     let groups = children
@@ -319,9 +321,14 @@ fn waits_for(parent: &Process, child: &Process) -> bool {
     action.handler != SIG_IGN && action.flags & SA_NOCLDWAIT == 0
 }
 
-/// Sends the exit signal, 0 for none.
+/// Sends `child` what it asked for when its parent ends.
+fn tell_child(child: &Arc<Process>, info: &Siginfo) {
+    let _ = signal::send(child, None, *info);
+}
+
+/// Sends the exit signal; nothing for the number of none.
 fn signal_parent(parent: &Arc<Process>, process: &Process, signo: i32, status: i32) {
-    if signo != 0 {
+    if (1..=SIGMAX).contains(&signo) {
         let (code, value) = how_ended(status);
         let times = process.times_ns();
         let [user, system] = times.map(|ns| ns / (NSEC_PER_SEC / CLK_TCK));

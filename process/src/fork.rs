@@ -11,7 +11,7 @@ use abi::errno::{Errno, Result};
 use abi::layout::USER_END;
 use abi::linux::*;
 use machine::trap::{TrapFrame, VECTOR_TAIL};
-use sync::{Monitor, WaitList};
+use sync::{Monitor, Once, WaitList};
 use vm::AddressSpace;
 
 use crate::cgroup;
@@ -26,10 +26,11 @@ use crate::process::timers::ProcessTimers;
 use crate::process::tree::{self, INIT};
 use crate::process::usage::EndedUsage;
 use crate::process::{
-    ArcSwap, OnceGate, POISON_DEFAULT, Process, Program, RlimitTable, Session, Task,
+    ArcSwap, OnceGate, POISON_DEFAULT, Process, Program, RlimitTable, Session, Task, TaskRights,
 };
 use crate::ptrace;
 use crate::signal::rlimit_cpu;
+use account::caller;
 use account::quota;
 use account::user::Charge;
 use account::{Capability, Cred};
@@ -41,7 +42,7 @@ use file::fs::FsContext;
 pub struct CloneSpec {
     /// `CLONE_…`, without the exit signal.
     pub flags: u64,
-    /// Sent to the parent at the end; 0 for none.
+    /// Sent to the parent at the end; 0, or no signal's number, for none.
     pub exit_signal: i32,
     /// The child's stack pointer; 0 leaves the parent's.
     pub stack: u64,
@@ -89,7 +90,7 @@ pub fn no_namespaces(flags: u64) -> Result<()> {
 #[cold]
 fn may_ask(flags: u64) -> Result<()> {
     if flags & CLONE_NEWUSER == 0 {
-        Process::current().cred.get().need(Capability::SysAdmin)?;
+        caller::cred().need(Capability::SysAdmin)?;
     }
     Ok(())
 }
@@ -197,7 +198,7 @@ fn admitted(task: &Task) -> Result<(i32, Charge)> {
     }
     // Bound: one limit.
     let limit = task.process.limits.lock().cur(RLIMIT_NPROC);
-    let (charge, exempt) = quota::task(&task.process.cred.get(), limit)?;
+    let (charge, exempt) = quota::task(&task.cred.get(), limit)?;
     Ok((tree::reserve(exempt)?, charge))
 }
 
@@ -209,7 +210,6 @@ fn check(spec: &CloneSpec) -> Result<()> {
         || alone(CLONE_THREAD, CLONE_SIGHAND | CLONE_FILES | CLONE_FS)
         || (has(CLONE_SIGHAND) && has(CLONE_CLEAR_SIGHAND))
         || (has(CLONE_PIDFD) && (has(CLONE_THREAD) || has(CLONE_DETACHED)))
-        || !(0..=SIGMAX).contains(&spec.exit_signal)
     {
         return Err(Errno::EINVAL);
     }
@@ -396,7 +396,7 @@ fn add_process(
     // and forks again.
     let into = (spec.flags & CLONE_INTO_CGROUP != 0).then_some(spec.group);
     let entered = cgroup::enter(&child, task, into)
-        .and_then(|()| tree::enter(&process, &child, parent, || has_to_look(task)));
+        .and_then(|()| tree::enter(&process, &child, task, || has_to_look(task)));
     match entered {
         Ok(()) => {
             process.files.get().catch_up();
@@ -442,7 +442,12 @@ fn new_task(
     thread: thread::Thread,
     charge: Charge,
 ) -> Arc<Task> {
-    let child = Task::new(tid, process, parent.blocked(), thread, Some(charge), || {
+    let rights = TaskRights {
+        cred: parent.cred.get(),
+        no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
+    };
+    let blocked = parent.blocked();
+    let child = Task::new(tid, process, blocked, thread, Some(charge), rights, || {
         parent.sched.inherited()
     });
     if spec.flags & CLONE_CHILD_CLEARTID != 0 {
@@ -480,7 +485,7 @@ impl Process {
             (parent.pid, spec.exit_signal, images)
         };
         let heritage = Heritage {
-            cred: parent.cred.get(),
+            cred: parent.cred_here(),
             program: parent.program(),
             session: parent.session.get(),
             ppid,
@@ -492,7 +497,6 @@ impl Process {
             oom_score_adj: parent.oom_score_adj.load(Ordering::Relaxed),
             oom_score_adj_least: parent.oom_score_adj_least.load(Ordering::Relaxed),
             personality: parent.personality.load(Ordering::Relaxed),
-            no_new_privileges: parent.no_new_privileges.load(Ordering::Relaxed),
             // Held to the end of this: the last.
             // Bound: a few words of one process.
             limits: parent.limits.lock().clone(),
@@ -518,6 +522,7 @@ impl Process {
             files: ArcSwap::new(files),
             fs: ArcSwap::new(fs),
             cred: ArcSwap::new(heritage.cred),
+            first_tid: AtomicI32::new(pid),
             limits: Monitor::new(heritage.limits),
             program: Monitor::new(heritage.program),
             session: ArcSwap::new(heritage.session),
@@ -536,6 +541,7 @@ impl Process {
             traced_by: AtomicI32::new(0),
             personality: AtomicU32::new(heritage.personality),
             ppid: AtomicI32::new(heritage.ppid),
+            parent_tid: AtomicI32::new(0),
             pgrp: AtomicI32::new(heritage.pgrp),
             left_group: AtomicI32::new(0),
             exit_signal: AtomicI32::new(heritage.exit_signal),
@@ -552,9 +558,8 @@ impl Process {
             poison: AtomicI32::new(POISON_DEFAULT),
             oom_score_adj: AtomicI32::new(heritage.oom_score_adj),
             oom_score_adj_least: AtomicI32::new(heritage.oom_score_adj_least),
-            death_signal: AtomicI32::new(0),
+            ended_leader: Once::new(),
             barriers: AtomicU32::new(0),
-            no_new_privileges: AtomicBool::new(heritage.no_new_privileges),
             rights: Monitor::new(CredGuard),
             ptracer: Monitor::default(),
         })
@@ -576,7 +581,6 @@ struct Heritage {
     oom_score_adj: i32,
     oom_score_adj_least: i32,
     personality: u32,
-    no_new_privileges: bool,
 }
 
 /// The process without code that adopts orphans, number [`INIT`]. Once, at boot. ENOMEM.
@@ -600,7 +604,6 @@ pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
         oom_score_adj: 0,
         oom_score_adj_least: 0,
         personality: 0,
-        no_new_privileges: false,
     };
     let root = Arc::new(root);
     let process = Process::with(INIT, FdTable::new(0)?, root, Arc::default(), heritage);

@@ -272,8 +272,7 @@ fn write_frame(d: &mut Draft, by: By) {
         ; mov [rax + stack + offset_of!(Sigaltstack, flags) as i32], r10
         ; lea r10d, [rdx + 1]
         ; mov [rax + INFO], r10
-        ; mov r10, [r9 + GROUP]
-        ; mov r10, [r10 + beside_group(offset_of!(Process, cred) + ArcSwap::<Cred>::WORD)]
+        ; mov r10, [r9 + (offset_of!(Task, cred) + ArcSwap::<Cred>::WORD) as i32]
         ; mov r10d, [r10 + offset_of!(Cred, uid) as i32]
         ; mov [rax + fields + 4], r10d
         ; mov [rax + fields], edi

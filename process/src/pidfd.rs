@@ -31,6 +31,10 @@ pub fn of(of: &OpenFile) -> Result<&Arc<Process>> {
 }
 
 impl File for PidFd {
+    fn moves(&self) -> [bool; 2] {
+        [false, false]
+    }
+
     fn poll<'a>(
         &'a self,
         _of: &'a OpenFile,

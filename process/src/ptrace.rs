@@ -26,7 +26,7 @@ use crate::process::signals::valid;
 use crate::process::tracee::{PtraceState, ResumeMode, Tracee, TraceeEnd, heed, prod};
 use crate::process::{Process, Task, how_ended, tree};
 use crate::signal;
-use crate::signal::ptrace_stop::{event, stop_at, stop_for};
+use crate::signal::ptrace_stop::{event, event_of_call, stop_at, stop_for};
 
 /// The bit added to SIGTRAP at a call, with `PTRACE_O_TRACESYSGOOD`.
 const CALL_MARK: i32 = 0x80;
@@ -34,7 +34,7 @@ const CALL_MARK: i32 = 0x80;
 /// Makes `tracer`, which has the right, trace `task`; [`begun`] comes next. EPERM: it already has a tracer,
 /// or it ends. ESRCH: `tracer` ends. ENOMEM.
 pub fn begin(tracer: &Process, task: &Arc<Task>, seized: bool, options: u64) -> Result<()> {
-    let able = Process::current().cred.get().has(Capability::SysPtrace);
+    let able = caller::cred().has(Capability::SysPtrace);
     begin_as(tracer, task, seized, options, able)
 }
 
@@ -280,12 +280,19 @@ pub fn made(child: &Arc<Task>, flags: u64, exit_signal: i32) -> Option<(i32, u64
     Some((event, option))
 }
 
-/// The beginning of a call, or its `end`. Events during the call come before its end.
+/// The end of a call of the running task, which is traced. Events during the call come before its end.
+pub fn at_end(trap: &mut TrapFrame) {
+    let task = Task::current();
+    event_of_call(&task, trap);
+    if task.trace.wants_calls() && !task.trace.emulates() {
+        event(&task, trap);
+        at_call(trap, true);
+    }
+}
+
+/// The beginning of a call, or its `end`.
 pub fn at_call(trap: &mut TrapFrame, end: bool) {
     let task = Task::current();
-    if end {
-        event(&task, trap);
-    }
     let mark = match task.trace.options() & PTRACE_O_TRACESYSGOOD {
         0 => 0,
         _ => CALL_MARK,
@@ -368,7 +375,7 @@ pub fn end_traced(task: &Arc<Task>, status: i32) {
     }
     let process = &task.process;
     let end = if task.tid != process.pid {
-        TraceeEnd::Thread(status, process.cred.get().uid)
+        TraceeEnd::Thread(status, task.cred.get().uid)
     } else if process.ppid() != tracer {
         TraceeEnd::Leads
     } else {

@@ -11,7 +11,7 @@ use abi::linux::*;
 use crate::exit;
 use crate::process::signals::ChildChange;
 use crate::process::tracee::TraceeEnd;
-use crate::process::{Process, Usage, tree};
+use crate::process::{Process, Task, Usage, tree};
 
 /// Which children.
 #[derive(Clone, Copy)]
@@ -38,9 +38,9 @@ pub struct ChildReport {
     pub usage: Usage,
 }
 
-/// Waits until a child of `parent` that `which` names changes in a way that `options` (`WEXITED`, `WSTOPPED`,
-/// `WCONTINUED`, `WNOHANG`, `WNOWAIT`) asks for. `None` with `WNOHANG` when none has. ECHILD; interrupted:
-/// ERESTARTSYS.
+/// Waits until a child of `parent`, the running process, that `which` names changes in a way that `options`
+/// (`WEXITED`, `WSTOPPED`, `WCONTINUED`, `WNOHANG`, `WNOWAIT`, `WNOTHREAD`, `WCLONE`, `WALL`) asks for.
+/// `None` with `WNOHANG` when none has. ECHILD; interrupted: ERESTARTSYS.
 pub fn wait(
     parent: &Arc<Process>,
     which: WaitFor<'_>,
@@ -62,28 +62,33 @@ fn scan(parent: &Arc<Process>, which: WaitFor<'_>, options: u32) -> Result<Optio
     let mut children = parent.children.lock();
     let mut exists = false;
     let mut found = None;
+    let own_thread = match options & WNOTHREAD {
+        0 => None,
+        _ => Task::here(|task| task.tid),
+    };
     for child in children.iter() {
-        let meant = match which {
+        let named = match which {
             WaitFor::Any => true,
             WaitFor::Pid(pid) => child.pid == pid,
             WaitFor::Group(pgrp) => child.pgrp() == pgrp,
             WaitFor::This(one) => core::ptr::eq(&**child, one),
         };
-        if !meant {
+        if !named || !is_of_kind(child, own_thread, options) {
             continue;
         }
-        exists = true;
         let tracer = child.traced_by.load(Ordering::Acquire);
         if child.is_zombie() {
             // A tracer has still to hear of that.
-            if tracer != 0 {
-                continue;
-            }
-            if options & WEXITED != 0 {
+            exists |= tracer != 0;
+            if tracer == 0 && options & WEXITED != 0 {
                 found = Some((child.clone(), child.wait_status.load(Ordering::Relaxed)));
                 break;
             }
-        } else if let Some(status) = changed(child, options, tracer == parent.pid) {
+            // It does nothing any more for which one could wait.
+            continue;
+        }
+        exists = true;
+        if let Some(status) = changed(child, options, tracer == parent.pid) {
             found = Some((child.clone(), status));
             break;
         }
@@ -112,6 +117,14 @@ fn scan(parent: &Arc<Process>, which: WaitFor<'_>, options: u32) -> Result<Optio
             }
         }
     }
+}
+
+/// Whether the wait is for children as `child` is: of this thread of the parent, if one is given, and by how
+/// their end is told.
+fn is_of_kind(child: &Process, own_thread: Option<i32>, options: u32) -> bool {
+    let another = own_thread.is_some_and(|tid| child.parent_tid.load(Ordering::Relaxed) != tid);
+    let told_otherwise = child.exit_signal.load(Ordering::Relaxed) != SIGCHLD;
+    !another && (options & WALL != 0 || told_otherwise == (options & WCLONE != 0))
 }
 
 /// Whether `parent` traces a thread that `which` names, and the news of one.
@@ -157,7 +170,7 @@ fn traced(parent: &Process, which: WaitFor<'_>, options: u32) -> (bool, Option<C
             drop(tracees);
             let report = ChildReport {
                 pid: task.tid,
-                uid: task.process.cred.get().uid,
+                uid: task.cred.get().uid,
                 status,
                 usage: task.process.usage(),
             };

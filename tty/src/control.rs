@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 
 use super::Tty;
 use super::pty::Pty;
+use super::speed;
 use account::Capability;
 use alloc::sync::Arc;
 use file::OpenFile;
@@ -21,6 +22,34 @@ impl Tty {
     pub fn settings(&self) -> Termios {
         // Bound: at most 4096 bytes through the line editor of this terminal, its echo’s way out included.
         self.editor.lock().settings
+    }
+
+    /// The speeds of input and output, bits a second.
+    fn speeds(&self) -> [u32; 2] {
+        let beside = self.speeds.load(Ordering::Relaxed);
+        speed::speeds(&self.settings(), [(beside >> 32) as u32, beside as u32])
+    }
+
+    /// `TCSETS` and its kin, with speeds that hold where `new` has no codes for them.
+    fn change(&self, new: Termios, beside: [u32; 2], when: When) -> Result<()> {
+        self.check_background_change()?;
+        if when != When::Now {
+            self.line.wait_drained();
+        }
+        if when == When::Flushed {
+            self.flush(TCIFLUSH)?;
+        }
+        let [input, output] = speed::speeds(&new, beside);
+        let speeds = u64::from(input) << 32 | u64::from(output);
+        self.speeds.store(speeds, Ordering::Relaxed);
+        self.set_settings(new);
+        Ok(())
+    }
+
+    /// `TCSETS2` and its kin, from `address`.
+    fn change_with_speeds(&self, address: usize, when: When) -> Result<()> {
+        let new: Termios2 = vm::user::get(address)?;
+        self.change(new.settings, [new.ispeed, new.ospeed], when)
     }
 
     fn set_settings(&self, mut new: Termios) {
@@ -253,32 +282,35 @@ impl Tty {
         Ok(())
     }
 
-    /// `TCSETS` and its kin.
-    fn change(&self, new: Termios, when: When) -> Result<()> {
-        self.check_background_change()?;
-        if when != When::Now {
-            self.line.wait_drained();
-        }
-        if when == When::Flushed {
-            self.flush(TCIFLUSH)?;
-        }
-        self.set_settings(new);
-        Ok(())
-    }
-
     /// Answers an `ioctl`. ENOTTY for what a terminal does not know.
     pub(super) fn control(self: &Arc<Self>, of: &OpenFile, cmd: u32, arg: usize) -> Result<usize> {
         use vm::user::{get, put};
         let address = arg;
+        let change = |new, when| self.change(new, self.speeds(), when);
         match cmd {
             TCGETS => put(address, &self.settings())?,
-            TCSETS => self.change(get(address)?, When::Now)?,
-            TCSETSW => self.change(get(address)?, When::Drained)?,
-            TCSETSF => self.change(get(address)?, When::Flushed)?,
+            TCSETS => change(get(address)?, When::Now)?,
+            TCSETSW => change(get(address)?, When::Drained)?,
+            TCSETSF => change(get(address)?, When::Flushed)?,
             TCGETA => put(address, &short(&self.settings()))?,
-            TCSETA => self.change(long(&get(address)?, self.settings()), When::Now)?,
-            TCSETAW => self.change(long(&get(address)?, self.settings()), When::Drained)?,
-            TCSETAF => self.change(long(&get(address)?, self.settings()), When::Flushed)?,
+            TCSETA => change(long(&get(address)?, self.settings()), When::Now)?,
+            TCSETAW => change(long(&get(address)?, self.settings()), When::Drained)?,
+            TCSETAF => change(long(&get(address)?, self.settings()), When::Flushed)?,
+            TCGETS2 => {
+                let [ispeed, ospeed] = self.speeds();
+                let settings = self.settings();
+                put(
+                    address,
+                    &Termios2 {
+                        settings,
+                        ispeed,
+                        ospeed,
+                    },
+                )?;
+            }
+            TCSETS2 => self.change_with_speeds(address, When::Now)?,
+            TCSETSW2 => self.change_with_speeds(address, When::Drained)?,
+            TCSETSF2 => self.change_with_speeds(address, When::Flushed)?,
             TIOCGWINSZ => put(address, &self.size())?,
             TIOCSWINSZ => self.set_size(get::<Winsize>(address)?),
             TIOCGPGRP => {
@@ -291,7 +323,7 @@ impl Tty {
                 put(address, &self.session())?;
             }
             TIOCSCTTY => {
-                let privileged = Process::current().cred.get().has(Capability::SysAdmin);
+                let privileged = account::caller::cred().has(Capability::SysAdmin);
                 if !of.readable() && !privileged {
                     return Err(Errno::EPERM);
                 }
@@ -329,7 +361,7 @@ impl Tty {
             }
             TIOCSTI => {
                 let process = Process::current();
-                if self.session() != process.sid() && !process.cred.get().has(Capability::SysAdmin)
+                if self.session() != process.sid() && !process.cred_here().has(Capability::SysAdmin)
                 {
                     return Err(Errno::EPERM);
                 }

@@ -25,6 +25,7 @@ mod output;
 mod pty;
 mod pty_master;
 mod routines;
+mod speed;
 mod stream;
 
 pub use boot_console::{Console, ConsoleMode, for_first_process, mount, start, streams_by_ports};
@@ -34,7 +35,7 @@ pub use stream::StreamFile;
 use abi::errno::Errno;
 use abi::linux::{SI_KERNEL, SIGWINCH, Siginfo, Termios, Winsize};
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use device::serial::Serial;
 use device::stream::Stream;
 use quaject::RoutineError;
@@ -68,6 +69,8 @@ pub struct Tty {
     session: AtomicI32,
     controlled: Monitor<control::Controlled>,
     size: Monitor<Winsize>,
+    /// Those that were set last, bits a second: of output, and of input in the upper half.
+    speeds: AtomicU64,
     device: u64,
     /// The additional state of a pseudo-terminal.
     pair: Option<Pty>,
@@ -150,6 +153,7 @@ impl Tty {
             session: AtomicI32::new(0),
             controlled: Monitor::new(control::Controlled),
             size,
+            speeds: AtomicU64::new(0),
             device,
             pair,
         })?;

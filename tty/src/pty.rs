@@ -25,8 +25,8 @@ use account::quota;
 use account::user::Charge;
 use file::fs::ownership::Ownership;
 use file::routine_env;
+use process::Terminal;
 use process::signal;
-use process::{Process, Terminal};
 use vm::fallible::{try_arc, try_push, try_reserve};
 
 /// Pairs that there may be.
@@ -136,7 +136,7 @@ impl Pty {
             status: AtomicU8::new(0),
             node: Monitor::new(Ownership::new(
                 S_IFCHR | MODE,
-                Process::current().cred.get().fsuid,
+                account::caller::cred().fsuid,
                 TTY_GROUP,
             )),
             _charge: charge,
@@ -250,7 +250,7 @@ impl Tty {
             return Err(Errno::EIO);
         }
         let privileged = || {
-            let cred = Process::current().cred.get();
+            let cred = account::caller::cred();
             cred.has(account::Capability::SysAdmin)
         };
         // Bound: a few words.

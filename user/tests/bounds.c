@@ -553,13 +553,51 @@ static void programs(void)
     equal(apart(fork_below), 0, "fork asks nothing");
 }
 
+static siginfo_t sent;
+
+static void keep(int signo, siginfo_t *info, void *context)
+{
+    (void)signo, (void)context;
+    sent = *info;
+}
+
+/* The sender of signals because of calls that the thread itself makes. */
+static void senders(void)
+{
+    struct sigaction action = {.sa_sigaction = keep, .sa_flags = SA_SIGINFO};
+    struct rlimit old, limit;
+    int ends[2];
+    sigaction(SIGXFSZ, &action, 0);
+    sigaction(SIGPIPE, &action, 0);
+    getrlimit(RLIMIT_FSIZE, &old);
+    limit = old;
+    limit.rlim_cur = 4;
+    int fd = open("senders", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    equal(write(fd, "abcd", 4), 4, "a file as long as it may be");
+    fails(write(fd, "e", 1), EFBIG, "gets no longer");
+    setrlimit(RLIMIT_FSIZE, &old);
+    check(sent.si_signo == SIGXFSZ && sent.si_code == SI_USER, "SIGXFSZ is as if it had been sent");
+    check(sent.si_pid == getpid() && sent.si_uid == getuid(), "by the writer");
+    close(fd);
+    unlink("senders");
+    (void)!pipe(ends);
+    close(ends[0]);
+    fails(write(ends[1], "x", 1), EPIPE, "a pipe without a reader");
+    check(sent.si_signo == SIGPIPE && sent.si_code == SI_USER, "SIGPIPE is as if it had been sent");
+    check(sent.si_pid == getpid() && sent.si_uid == getuid(), "by the writer too");
+    close(ends[1]);
+    signal(SIGXFSZ, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "nothing") == 0)
         return 0;
     static const struct group groups[] = {{"fsize", fsize},      {"data", data},     {"cpu", cpu},
                                           {"memlock", memlock},  {"tables", tables}, {"stacks", stacks},
-                                          {"programs", programs}};
+                                          {"programs", programs}, {"senders", senders}};
     run_groups(GROUPS(groups), 0, argc, argv);
     return done();
 }

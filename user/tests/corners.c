@@ -450,6 +450,9 @@ static void told_mask(void)
     close(fd);
 }
 
+#include "corners-children.h"
+#include "corners-unnamed.h"
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
@@ -470,6 +473,19 @@ int main(int argc, char **argv)
         {"by-directory", by_directory},
         {"links-of-tasks", links_of_tasks},
         {"told-mask", told_mask},
+        {"unnamed-attributes", unnamed_attributes},
+        {"unnamed-owners", unnamed_owners},
+        {"unnamed-locks", unnamed_locks},
+        {"unnamed-sizes", unnamed_sizes},
+        {"unnamed-places", unnamed_places},
+        {"flags-of-calls", flags_of_calls},
+        {"mode-three", mode_three},
+        {"terminal-speeds", terminal_speeds},
+        {"orders-to-clone", orders_to_clone},
+        {"kinds-of-waits", kinds_of_waits},
+        {"waits-of-threads", waits_of_threads},
+        {"ends-of-parents", ends_of_parents},
+        {"asked-of-the-ended", asked_of_the_ended},
     };
     run_groups(GROUPS(groups), NULL, argc, argv);
     return done();

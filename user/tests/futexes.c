@@ -565,12 +565,57 @@ static void mutexes(void)
     equal(counted, 8 * 300, "and keeps others out");
 }
 
+static word apart;
+
+static void *waits_apart(void *op)
+{
+    struct timespec soon = {0, 300 * 1000 * 1000};
+    errno = 0;
+    long result = futex(&apart, (int)(intptr_t)op, 0, &soon, NULL, 0);
+    return (void *)(result < 0 ? -(long)errno : result);
+}
+
+/* How the wait by `waits` ends when it is woken by `wakes`. */
+static long ends_of(int waits, int wakes)
+{
+    pthread_t thread;
+    void *result;
+    pthread_create(&thread, NULL, waits_apart, (void *)(intptr_t)waits);
+    for (int i = 0; i < 100 && futex(&apart, wakes, 1, NULL, NULL, 0) == 0; i++)
+        usleep(1000);
+    pthread_join(thread, &result);
+    return (long)result;
+}
+
+/* A call for private memory does not meet one for memory that may be shared. */
+static void keys(void)
+{
+    const int wait = FUTEX_WAIT, wake = FUTEX_WAKE, own = FUTEX_PRIVATE_FLAG;
+    equal(ends_of(wait | own, wake | own), 0, "private calls meet");
+    equal(ends_of(wait, wake), 0, "those for shared memory too");
+    equal(ends_of(wait | own, wake), -ETIMEDOUT, "a private wait is not woken by the other kind");
+    equal(ends_of(wait, wake | own), -ETIMEDOUT, "nor the other way round");
+    word *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    equal(futex(shared, FUTEX_WAKE, 1, NULL, NULL, 0), 0, "shared memory without anybody");
+    pid_t child = fork();
+    if (child == 0) {
+        struct timespec soon = {2, 0};
+        _exit(futex(shared, FUTEX_WAIT, 0, &soon, NULL, 0) != 0);
+    }
+    int status;
+    while (futex(shared, FUTEX_WAKE, 1, NULL, NULL, 0) == 0)
+        usleep(1000);
+    waitpid(child, &status, 0);
+    equal(status, 0, "is one word for all that have it");
+}
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
         {"errors", errors},   {"owners", owners},   {"handing", handing},
         {"signals", signals}, {"circles", circles}, {"requeues", requeues},
         {"robust", robust},   {"several", several}, {"mutexes", mutexes},
+        {"keys", keys},
     };
     self = argv[0];
     if (argc == 2 && strcmp(argv[1], "child") == 0)

@@ -1,5 +1,5 @@
 /* Checks how many mappings there may be, mappings that grow down, other pages in the same place, and barriers
- * that abort sequences; passes on Linux and must pass here.
+ * that abort sequences; mappings that are resized and get other rights; passes on Linux and must pass here.
  *
  * Interface: mappings [GROUP...] runs all groups or those named; TAP on standard output. `count` takes the
  * limit as it finds it (65,530).
@@ -253,10 +253,141 @@ static void written(void)
     close(fd);
 }
 
+/* Which signal a read there brings; 0 for none. */
+static int look(volatile char *at)
+{
+    int signo;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGBUS, SIG_DFL);
+        signal(SIGSEGV, SIG_DFL);
+        (void)*at;
+        _exit(0);
+    }
+    waitpid(child, &signo, 0);
+    return WIFSIGNALED(signo) ? WTERMSIG(signo) : 0;
+}
+
+static char *map_shared(long pages)
+{
+    return mmap(0, pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+/* Mappings that are resized: of length 0, over several areas, beyond their object. */
+static void resized(void)
+{
+    char *shared = map_shared(8), *at = room(20);
+    shared[0] = 5;
+    shared[3 * PAGE] = 7;
+    char *again = mremap(shared, 0, 8 * PAGE, MREMAP_MAYMOVE);
+    check(again != NONE_AT && again[0] == 5, "of a shared mapping of no length there is a second view");
+    shared[PAGE] = 6;
+    check(again[PAGE] == 6, "of the same pages");
+    again = mremap(shared + 3 * PAGE, 0, PAGE, MREMAP_MAYMOVE);
+    check(again != NONE_AT && again[0] == 7, "from any page on");
+    again = mremap(shared, 0, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+    check(again == at && again[PAGE] == 6, "at any place");
+    equal(touch(shared), 0, "and the first stays");
+    fails(mremap(shared, 0, PAGE, 0), ENOMEM, "there is no room for it in the same place");
+    again = mremap(shared, 0, 12 * PAGE, MREMAP_MAYMOVE);
+    check(again != NONE_AT && look(again + 7 * PAGE) == 0, "a longer view");
+    equal(look(again + 8 * PAGE), SIGBUS, "ends with its object");
+    char *private = map(0, 4, PROT_READ | PROT_WRITE, 0);
+    fails(mremap(private, 0, PAGE, MREMAP_MAYMOVE), EINVAL, "private memory has no second view");
+    fails(mremap(room(2), 0, PAGE, MREMAP_MAYMOVE), EFAULT, "nor has nothing");
+    fails(mremap(private, 4 * PAGE, 0, MREMAP_MAYMOVE), EINVAL, "nothing has no length");
+    at = map(0, 5, PROT_READ | PROT_WRITE, 0);
+    at[0] = 'a';
+    mprotect(at + PAGE, PAGE, PROT_READ);
+    munmap(at + 3 * PAGE, PAGE);
+    check(mremap(at, 5 * PAGE, 5 * PAGE, 0) == at, "several areas keep their length");
+    fails(mremap(at, 3 * PAGE, 6 * PAGE, MREMAP_MAYMOVE), EFAULT, "but do not grow");
+    char *to = room(8);
+    check(mremap(at, 5 * PAGE, PAGE, 0) == at, "they shrink, with a hole between");
+    equal(at[0], 'a', "what is left is there");
+    equal(touch(at + 4 * PAGE), SIGSEGV, "the rest is not");
+    at = map(0, 5, PROT_READ | PROT_WRITE, 0);
+    at[0] = 'b';
+    mprotect(at + 2 * PAGE, PAGE, PROT_READ);
+    check(mremap(at, 5 * PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to && to[0] == 'b',
+          "they shrink on the way to another place");
+    at = map_shared(1);
+    at[0] = 1;
+    at = mremap(at, PAGE, 3 * PAGE, MREMAP_MAYMOVE);
+    check(at != NONE_AT && at[0] == 1, "shared memory grows");
+    equal(look(at + PAGE), SIGBUS, "without more pages");
+    equal(touch(at + 2 * PAGE), SIGBUS, "to be written either");
+}
+
+/* Rights that change before a place where they cannot. */
+static void protected(void)
+{
+    char *at = map(0, 4, PROT_READ | PROT_WRITE, 0);
+    munmap(at + 2 * PAGE, PAGE);
+    fails(mprotect(at, 4 * PAGE, PROT_READ), ENOMEM, "rights over a hole");
+    equal(touch(at + PAGE), SIGSEGV, "change before it");
+    equal(touch(at + 3 * PAGE), 0, "and not behind it");
+    fails(mprotect(at + 2 * PAGE, 2 * PAGE, PROT_READ), ENOMEM, "a hole at first");
+    equal(touch(at + 3 * PAGE), 0, "keeps all from changing");
+    int fd = open("/proc/self/exe", O_RDONLY);
+    at = map(0, 3, PROT_READ, 0);
+    mmap(at + PAGE, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
+    fails(mprotect(at, 3 * PAGE, PROT_READ | PROT_WRITE), EACCES, "rights that a file does not give");
+    equal(touch(at), 0, "are given before it");
+    equal(touch(at + 2 * PAGE), SIGSEGV, "and not behind it");
+    equal(mprotect(at, 0, 0x100), 0, "nothing has any rights");
+    fails(mprotect(at + 1, 0, PROT_READ), EINVAL, "at the begin of a page");
+    fails(mprotect(at, PAGE, 0x100), EINVAL, "something does not");
+    equal(mprotect(at, PAGE, PROT_READ | 8), 0, "a right of old means nothing");
+    fails(mprotect(at, -PAGE, PROT_READ), ENOMEM, "there is not so much memory");
+    close(fd);
+}
+
+static void advised(void)
+{
+    char *at = map(0, 2, PROT_READ | PROT_WRITE, 0);
+    fails(madvise(at, 0, 12345), EINVAL, "advice is looked at even about nothing");
+    fails(madvise(at, PAGE, 12345), EINVAL, "and about something");
+    equal(madvise(at, 0, MADV_DONTNEED), 0, "known advice about nothing");
+    fails(madvise(at + 1, 0, MADV_DONTNEED), EINVAL, "at the begin of a page");
+    fails(madvise(at, -1L, MADV_NORMAL), EINVAL, "a length that goes round");
+    fails(madvise((char *)0x7ffffffff000, PAGE, MADV_NORMAL), ENOMEM, "there is nothing where no program is");
+}
+
+/* A debugger's view of memory to which the program has no rights. */
+static void peeked(void)
+{
+    char byte = 0;
+    int fd = open("/proc/self/mem", O_RDWR), file = memfd_create("peeked", 0);
+    char *at = map(0, 3, PROT_READ | PROT_WRITE, 0);
+    at[0] = 'a';
+    mprotect(at, 3 * PAGE, PROT_NONE);
+    check(pread(fd, &byte, 1, (long)at) == 1 && byte == 'a', "a page without rights is read");
+    check(pread(fd, &byte, 1, (long)at + PAGE) == 1 && byte == 0, "so is one that is not there yet");
+    equal(pwrite(fd, "b", 1, (long)at), 1, "it is written");
+    check(pread(fd, &byte, 1, (long)at) == 1 && byte == 'b', "and read again");
+    equal(touch(at), SIGSEGV, "the program has no rights as before");
+    char three[3] = "";
+    pwrite(fd, "xyz", 3, (long)at + PAGE - 1);
+    check(pread(fd, three, 3, (long)at + PAGE - 1) == 3 && memcmp(three, "xyz", 3) == 0, "over two pages");
+    (void)!write(file, "file", 4);
+    at = mmap(0, 2 * PAGE, PROT_NONE, MAP_PRIVATE, file, 0);
+    check(pread(fd, &byte, 1, (long)at) == 1 && byte == 'f', "a file's page is read");
+    fails(pread(fd, &byte, 1, (long)at + PAGE), EIO, "but not one beyond its end");
+    at = mmap(0, PAGE, PROT_NONE, MAP_SHARED, file, 0);
+    check(pread(fd, &byte, 1, (long)at + 1) == 1 && byte == 'i', "and a shared one");
+    fails(pwrite(fd, "b", 1, (long)at), EIO, "which is not written");
+    fails(pread(fd, &byte, 1, (long)room(1)), EIO, "nothing is where nothing is");
+    close(file);
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"count", count}, {"grows", grows}, {"shown", shown}, {"written", written}};
+        {"count", count},       {"grows", grows},         {"shown", shown},     {"written", written},
+        {"resized", resized},   {"protected", protected}, {"advised", advised}, {"peeked", peeked},
+    };
     run_groups(GROUPS(groups), 0, argc, argv);
     return done();
 }

@@ -54,6 +54,8 @@ static int as(const char *what)
 {
     if (strcmp(what, "who") == 0)
         return (geteuid() == 0 || getegid() == 0 ? ROOT : PLAIN) | (getauxval(AT_SECURE) ? SECURE << 4 : 0);
+    if (strcmp(what, "another") == 0)
+        return getuid() != 1234 || geteuid() != 1234 || getgid() != 0;
     if (strcmp(what, "dies") == 0) {
         int signal = -1;
         prctl(PR_GET_PDEATHSIG, &signal);
@@ -430,13 +432,15 @@ static void death_signal_of_root(void)
 #include "rights-set-id.h"
 #include "rights-shedding.h"
 #include "rights-deputies.h"
+#include "rights-threads.h"
 
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
         {"exec", exec_group}, {"shedding", shedding_group}, {"trace", trace_group}, {"steer", steer_group},
         {"look", look_group},   {"bits", bits_group},   {"credentials", credentials_group},
-        {"deputies", deputies_group}, {"scope", scope_group}, /* the last: nobody traces for ever */
+        {"deputies", deputies_group}, {"threads", threads_group},
+        {"scope", scope_group}, /* the last: nobody traces for ever */
     };
     if (argc == 3 && strcmp(argv[1], "as") == 0)
         return as(argv[2]);

@@ -450,10 +450,47 @@ static void fakes(void)
     end(pid);
 }
 
+/* How a call goes is decided at its beginning. */
+static void decided(void)
+{
+    struct user_regs_struct r;
+    int status;
+    for (int made = 0; made < 2; made++) {
+        fflush(stdout);
+        pid_t parent = getpid(), pid = fork();
+        if (pid == 0) {
+            alarm(30);
+            trace(PTRACE_TRACEME, 0, 0, 0);
+            raise(SIGSTOP);
+            _exit(syscall(SYS_getppid) == parent ? 5 : 6);
+        }
+        next(pid);
+        do {
+            /* To each beginning: calls before the one that is meant are not to matter. */
+            trace(made ? PTRACE_SYSCALL : SYSEMU, pid, 0, 0);
+            next(pid);
+            trace(PTRACE_GETREGS, pid, 0, (long)&r);
+        } while (r.orig_rax != SYS_getppid);
+        if (made) {
+            trace(SYSEMU, pid, 0, 0);
+            next(pid);
+            trace(PTRACE_GETREGS, pid, 0, (long)&r);
+            equal(r.orig_rax, SYS_exit_group, "a call that has begun has no stop at its end by another way");
+            equal(r.rdi, 5, "it was made");
+            kill(pid, SIGKILL);
+        }
+        trace(PTRACE_CONT, pid, 0, 0);
+        status = next(pid);
+        if (!made)
+            check(WIFEXITED(status) && WEXITSTATUS(status) == 6, "what is not made at first is never made");
+    }
+}
+
 static const struct group all[] = {
     {"interrupts", interrupts}, {"seized", seized_stops}, {"continued", continued_at_once},
     {"plain", plain_stops},     {"exits", exits},         {"ends", ends},
     {"peeks", peeks},           {"standing", standing},   {"fakes", fakes},
+    {"decided", decided},
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* The thread that a timer's signal is for: a part of `timers`.
  *
- * Interface: the checks threads and askers.
+ * Interface: the checks threads, askers and profiles.
  */
 #ifndef TIMERS_THREADS_H
 #define TIMERS_THREADS_H
@@ -153,5 +153,82 @@ static void askers(void)
     equal(wrong, 0, "others that look at what waits disturb no wait for it");
     timer_delete(timer);
     unblock(FIRST);
+}
+/* Samples of CPU time: by thread. */
+static atomic_int samples[4];
+static _Thread_local int number_of_thread;
+static atomic_int enough;
+
+static void count_sample(int signo)
+{
+    (void)signo;
+    samples[number_of_thread]++;
+}
+
+static void *use_time(void *number)
+{
+    number_of_thread = (int)(intptr_t)number;
+    while (!enough)
+        for (volatile int i = 0; i < 1000; i++)
+            ;
+    return 0;
+}
+
+static int64_t time_used(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * 1000 * MS + now.tv_nsec;
+}
+
+/* Two threads use CPU time until there are enough samples; the first sleeps a little again and again. */
+static void sampled_threads(const char *what)
+{
+    char line[100];
+    pthread_t thread[2];
+    struct timespec little = {0, 20 * MS};
+    enough = 0;
+    for (int i = 0; i < 4; i++)
+        samples[i] = 0;
+    for (intptr_t i = 0; i < 2; i++)
+        pthread_create(&thread[i], 0, use_time, (void *)(i + 1));
+    int64_t end = time_used() + 5000 * MS;
+    while (samples[0] + samples[1] + samples[2] < 40 && time_used() < end)
+        nanosleep(&little, 0);
+    enough = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], 0);
+    int all = samples[0] + samples[1] + samples[2];
+    printf("# %s: sleeper %d, busy %d and %d\n", what, samples[0], samples[1], samples[2]);
+    snprintf(line, sizeof line, "%s: samples come", what);
+    check(all >= 20, line);
+    snprintf(line, sizeof line, "%s: not to a thread that sleeps", what);
+    check(samples[0] * 5 <= all, line);
+    snprintf(line, sizeof line, "%s: each that uses time has its share", what);
+    check(samples[1] * 5 >= all && samples[2] * 5 >= all, line);
+}
+
+/* A profiler's signals reach the thread that uses the time. */
+static void profiles(void)
+{
+    struct sigaction action = {.sa_handler = count_sample, .sa_flags = SA_RESTART};
+    struct itimerval each = {{0, 10000}, {0, 10000}}, none = {{0, 0}, {0, 0}};
+    struct itimerspec also = {{0, 10 * MS}, {0, 10 * MS}};
+    sigevent_t event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGPROF};
+    timer_t timer;
+    sigaction(SIGPROF, &action, 0);
+    sigaction(SIGVTALRM, &action, 0);
+    setitimer(ITIMER_PROF, &each, 0);
+    sampled_threads("a profiling timer");
+    setitimer(ITIMER_PROF, &none, 0);
+    setitimer(ITIMER_VIRTUAL, &each, 0);
+    sampled_threads("a virtual timer");
+    setitimer(ITIMER_VIRTUAL, &none, 0);
+    timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer);
+    timer_settime(timer, 0, &also, 0);
+    sampled_threads("a timer on the process's clock");
+    timer_delete(timer);
+    signal(SIGPROF, SIG_DFL);
+    signal(SIGVTALRM, SIG_DFL);
 }
 #endif

@@ -542,6 +542,7 @@ int main(int argc, char **argv)
     ignored();
     threads();
     askers();
+    profiles();
     whole();
     cpu_time();
     quiet();

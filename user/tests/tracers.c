@@ -144,6 +144,50 @@ static void borrowers(void)
     check(WIFEXITED(status) && WEXITSTATUS(status) == 3, "it goes on");
 }
 
+static void executes(void) { execl("/proc/self/exe", "tracers", "--nothing", (char *)NULL); }
+
+/* A call that is only seen from an event in its midst on still has a stop at its end. */
+static void ends_of_calls(void)
+{
+    static void (*const bodies[])(void) = {forks, vforks, executes};
+    static const int events[] = {PTRACE_EVENT_FORK, PTRACE_EVENT_VFORK, PTRACE_EVENT_EXEC};
+    static const char *const names[] = {"fork", "vfork", "exec"};
+    const int call = SIGTRAP | 0x80;
+    for (int i = 0; i < 3; i++) {
+        char line[80];
+        struct user_regs_struct r = {0};
+        pid_t inner = 0;
+        pid_t pid = child_of(bodies[i], PTRACE_O_TRACEVFORK | PTRACE_O_TRACEFORK | PTRACE_O_TRACEEXEC |
+                                            PTRACE_O_TRACEVFORKDONE | PTRACE_O_TRACESYSGOOD);
+        go(pid, 0);
+        snprintf(line, sizeof line, "%s: the event", names[i]);
+        check(stopped_by(next(pid), SIGTRAP, events[i]), line);
+        if (i < 2) {
+            inner = message(pid);
+            next(inner);
+            go(inner, 0);
+        }
+        trace(PTRACE_SYSCALL, pid, 0, 0);
+        if (i == 1) {
+            next(inner);
+            check(stopped_by(next(pid), SIGTRAP, PTRACE_EVENT_VFORK_DONE), "vfork: its child has ended");
+            trace(PTRACE_SYSCALL, pid, 0, 0);
+        }
+        snprintf(line, sizeof line, "%s: then the end of the call", names[i]);
+        check(stopped_by(next(pid), call, 0), line);
+        trace(PTRACE_GETREGS, pid, 0, (long)&r);
+        snprintf(line, sizeof line, "%s: with its result", names[i]);
+        equal((long)r.rax, inner, line);
+        kill(pid, SIGKILL);
+        while (WIFSTOPPED(next(pid)))
+            ;
+        if (i == 0)
+            kill(inner, SIGKILL);
+    }
+    while (waitpid(-1, NULL, __WALL) > 0)
+        ;
+}
+
 static void *nothing(void *unused) { return unused; }
 
 static void threads(void)
@@ -478,6 +522,7 @@ static void personalities(void)
 static const struct group all[] = {
     {"children", children},
     {"borrowers", borrowers},
+    {"ends-of-calls", ends_of_calls},
     {"clones", clones},
     {"untraced", untraced},
     {"calls", calls},
@@ -491,6 +536,8 @@ static const struct group all[] = {
 
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "--nothing") == 0)
+        return 0;
     if (argc == 2 && strcmp(argv[1], "--where") == 0) {
         unsigned long at = (unsigned long)__builtin_frame_address(0);
         return write(1, &at, sizeof at) != sizeof at;

@@ -10,6 +10,13 @@ plain! {
         pub line: u8,
         pub cc: [u8; 19],
     }
+    /// The kernel's `struct termios2`, as `TCGETS2` copies it (44 bytes).
+    pub struct Termios2 {
+        pub settings: Termios,
+        /// Bits a second.
+        pub ispeed: u32,
+        pub ospeed: u32,
+    }
     /// `struct termio`, its older form (18 bytes).
     pub struct Termio {
         pub iflag: u16,
@@ -42,7 +49,7 @@ constants! { u32:
 
     OPOST = 0o1, OLCUC = 0o2, ONLCR = 0o4, OCRNL = 0o10, ONOCR = 0o20, ONLRET = 0o40, TABDLY = 0o14000, XTABS = 0o14000,
 
-    CBAUD = 0o10017, B9600 = 0o15, B38400 = 0o17, B115200 = 0o10002,
+    CBAUD = 0o10017, BOTHER = 0o10000, B9600 = 0o15, B38400 = 0o17, B115200 = 0o10002,
     CSIZE = 0o60, CS8 = 0o60, CSTOPB = 0o100, CREAD = 0o200, PARENB = 0o400, HUPCL = 0o2000, CLOCAL = 0o4000,
 
     ISIG = 0o1, ICANON = 0o2, ECHO = 0o10, ECHOE = 0o20, ECHOK = 0o40, ECHONL = 0o100, NOFLSH = 0o200,
@@ -51,6 +58,7 @@ constants! { u32:
 
     TCGETS = 0x5401, TCSETS = 0x5402, TCSETSW = 0x5403, TCSETSF = 0x5404,
     TCGETA = 0x5405, TCSETA = 0x5406, TCSETAW = 0x5407, TCSETAF = 0x5408,
+    TCGETS2 = 0x802c_542a, TCSETS2 = 0x402c_542b, TCSETSW2 = 0x402c_542c, TCSETSF2 = 0x402c_542d,
     TCSBRK = 0x5409, TCXONC = 0x540a, TCFLSH = 0x540b, TIOCEXCL = 0x540c, TIOCNXCL = 0x540d,
     TIOCSCTTY = 0x540e, TIOCGPGRP = 0x540f, TIOCSPGRP = 0x5410, TIOCOUTQ = 0x5411, TIOCSTI = 0x5412,
     TIOCGWINSZ = 0x5413, TIOCSWINSZ = 0x5414, TIOCMGET = 0x5415, FIONREAD = 0x541b, TIOCCONS = 0x541d,
@@ -70,5 +78,6 @@ mod tests {
     #[test]
     fn sizes_are_linux() {
         assert_eq!(core::mem::size_of::<super::Termios>(), 36);
+        assert_eq!(core::mem::size_of::<super::Termios2>(), 44);
     }
 }

@@ -440,6 +440,15 @@ impl Interests {
 }
 
 impl File for Epoll {
+    fn moves(&self) -> [bool; 2] {
+        [false, false]
+    }
+
+    /// It has no offset, and `lseek` reports no error.
+    fn lseek(&self, _of: &OpenFile, _offset: i64, _whence: u32) -> Result<u64> {
+        Ok(0)
+    }
+
     fn can_be_watched(&self) -> bool {
         true
     }

@@ -63,12 +63,8 @@ impl File for EventFd {
         }
     }
 
-    fn read_at(&self, of: &OpenFile, _offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        self.read(of, buf)
-    }
-
-    fn write_at(&self, of: &OpenFile, _offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        self.write(of, buf)
+    fn takes_flags(&self, _of: &OpenFile) -> [bool; 2] {
+        [true, false]
     }
 
     /// It has no offset, and `lseek` reports no error.

@@ -109,14 +109,21 @@ pub struct Attr {
     pub btime: FileTime,
 }
 
+/// The device numbers of sockets, of pipes, and of other files without a name.
+pub const SOCKET_DEV: u64 = 8;
+/// See [`SOCKET_DEV`].
+pub const PIPE_DEV: u64 = 0xc;
+/// See [`SOCKET_DEV`].
+pub const ANONYMOUS_DEV: u64 = 0xd;
+
 /// Preferred size of a transfer, bytes.
 pub(super) const BLOCK_SIZE: u32 = 4096;
 
 impl Attr {
-    /// The result of `fstat` for a file without an inode.
+    /// The result of `fstat` for a file without an inode, before its attributes are changed.
     pub fn anonymous() -> Attr {
         Attr {
-            dev: 0xd,
+            dev: ANONYMOUS_DEV,
             ino: 1,
             mode: 0o600,
             nlink: 1,

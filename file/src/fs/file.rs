@@ -25,8 +25,8 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE, O_NOCTTY, O_NONBLOCK, O_PATH,
-    O_RDWR, O_TRUNC, O_WRONLY,
+    ANON_INODE_FS_MAGIC, O_ACCMODE, O_APPEND, O_CLOEXEC, O_CREAT, O_EXCL, O_LARGEFILE, O_NOCTTY,
+    O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_TRUNC, O_WRONLY, S_IFMT, SEEK_CUR,
 };
 use sync::Once;
 
@@ -34,8 +34,9 @@ use crate::fs::fsnotify;
 use crate::fs::inactive::Inactive;
 use crate::fs::lease;
 use crate::fs::published::Published;
+use crate::fs::unnamed::ANONYMOUS;
 use crate::fs::write_count::WriteAccess;
-use crate::fs::{Attr, DirSink, FileKind, Inode, OpenRequest, VfsPath};
+use crate::fs::{Attr, DirSink, FileKind, Inode, OpenRequest, SetAttr, VfsPath};
 use crate::gauge::Gauges;
 use crate::io::IoBuf;
 use crate::poll::{self, PollTable};
@@ -152,7 +153,28 @@ pub trait File: Send + Sync + Any {
     }
     /// Attributes; the default asks the inode, and describes an anonymous file without one.
     fn stat(&self, of: &OpenFile) -> Attr {
-        of.inode().map_or_else(Attr::anonymous, |i| i.attr())
+        let anonymous = || ANONYMOUS.attr(Attr::anonymous());
+        of.inode().map_or_else(anonymous, |i| i.attr())
+    }
+    /// Changes attributes of a file without an inode. EAGAIN: those that permission depended on have changed.
+    fn set_attr(&self, _of: &OpenFile, set: &SetAttr) -> Result<()> {
+        ANONYMOUS.set(Attr::anonymous(), set)
+    }
+    /// The magic number of the file system (`fstatfs`) of a file without an inode.
+    fn magic(&self) -> i64 {
+        ANON_INODE_FS_MAGIC
+    }
+    /// Whether it reads at all, and writes, whatever its description allows: else `read` is EINVAL.
+    fn moves(&self) -> [bool; 2] {
+        [true, true]
+    }
+    /// Whether a call that reads, and one that writes, may have flags (`preadv2`).
+    fn takes_flags(&self, of: &OpenFile) -> [bool; 2] {
+        [of.kind().is_some(); 2]
+    }
+    /// Whether it reads and writes at positions (`pread`).
+    fn has_places(&self, of: &OpenFile) -> bool {
+        of.inode().is_some() && self.lseek(of, 0, SEEK_CUR as u32) != Err(Errno::ESPIPE)
     }
     /// Sets the length in bytes.
     fn truncate(&self, _of: &OpenFile, _size: u64) -> Result<()> {
@@ -565,6 +587,28 @@ impl OpenFile {
         self.place.as_ref().map(|p| &p.inode)
     }
 
+    /// The file's number for locks: its device and inode, or those that `fstat` says.
+    pub fn lock_id(&self) -> (u64, u64) {
+        match self.inode() {
+            Some(inode) => inode.id(),
+            None => {
+                let attr = self.file.stat(self);
+                (attr.dev, attr.ino)
+            }
+        }
+    }
+
+    /// The kind of file; none for what is of no kind, as a counter.
+    pub fn kind(&self) -> Option<FileKind> {
+        match self.inode() {
+            Some(inode) => Some(inode.kind()),
+            None => match self.file.stat(self).mode & S_IFMT {
+                0 => None,
+                kind => FileKind::of_mode(kind),
+            },
+        }
+    }
+
     /// The inode and its mount, of a file that has one.
     pub fn place(&self) -> Option<&VfsPath> {
         self.place.as_ref()
@@ -600,7 +644,7 @@ impl OpenFile {
     #[inline]
     pub fn reads_plainly(&self) -> bool {
         let flags = self.flags.load(Ordering::Relaxed);
-        flags & (O_PATH | ASIDE) == 0 && flags & O_ACCMODE != O_WRONLY
+        flags & (O_PATH | ASIDE) == 0 && matches!(flags & O_ACCMODE, O_RDONLY | O_RDWR)
     }
 
     /// Whether `write` is allowed and its bytes pass no filter.
@@ -617,7 +661,8 @@ impl OpenFile {
         let mode = flags & O_ACCMODE;
         let opened = flags & O_PATH == 0;
         [
-            opened && mode != O_WRONLY,
+            // Mode 3 allows neither.
+            opened && matches!(mode, O_RDONLY | O_RDWR),
             opened && matches!(mode, O_WRONLY | O_RDWR),
         ]
     }

@@ -381,7 +381,7 @@ impl Use {
 /// descriptor those of the description.
 #[cold]
 pub fn descriptor_closed(table: usize, of: &OpenFile) {
-    let Some(used) = of.inode().and_then(|inode| Use::find(inode.id())) else {
+    let Some(used) = Use::find(of.lock_id()) else {
         return;
     };
     // Whole locks go, which leaves nothing to pay for.

@@ -38,6 +38,7 @@ pub mod pseudofs;
 pub mod published;
 pub mod remove;
 pub mod rename_seq;
+pub mod unnamed;
 pub mod walk;
 pub mod write_count;
 pub(crate) mod xattrs;

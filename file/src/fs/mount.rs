@@ -19,6 +19,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use machine::irqs_off::IrqsOff;
 use sync::{Monitor, epoch};
 
+use super::attr::{ANONYMOUS_DEV, PIPE_DEV, SOCKET_DEV};
 use super::inode::{FileHandle, Inode};
 use super::published::Published;
 use crate::arc_swap::{ArcSwap, Displaced};
@@ -52,7 +53,13 @@ static NEXT_DEV: AtomicU64 = AtomicU64::new(1);
 
 /// A device number for a file system without a device, major 0.
 pub fn anonymous_dev() -> u64 {
-    abi::linux::makedev(0, NEXT_DEV.fetch_add(1, Ordering::Relaxed) as u32)
+    loop {
+        let dev = abi::linux::makedev(0, NEXT_DEV.fetch_add(1, Ordering::Relaxed) as u32);
+        // Locks tell files apart by device and number.
+        if ![SOCKET_DEV, PIPE_DEV, ANONYMOUS_DEV].contains(&dev) {
+            return dev;
+        }
+    }
 }
 
 /// The result of `statfs` for a file system of this `kind` without sizes.

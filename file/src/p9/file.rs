@@ -239,7 +239,7 @@ impl File for P9File {
     fn write(&self, of: &OpenFile, buf: &mut IoBuf) -> Result<usize> {
         let _turn = of.turn();
         let at = of.cursor.offset.load(Ordering::Relaxed);
-        let (end, count) = self.write_to((!of.appending()).then_some(at), buf)?;
+        let (end, count) = self.write_to((!of.appending() && !buf.appends()).then_some(at), buf)?;
         of.cursor.offset.store(end, Ordering::Relaxed);
         Ok(count)
     }
@@ -249,7 +249,7 @@ impl File for P9File {
     }
 
     fn write_at(&self, of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        let at = (!of.appending()).then_some(offset);
+        let at = (!of.appending() && !buf.appends()).then_some(offset);
         self.write_to(at, buf).map(|(_, count)| count)
     }
 

@@ -52,6 +52,9 @@ impl Pipe {
     fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {
         let nonblocking = how.flags & O_NONBLOCK != 0;
         let access = how.flags & O_ACCMODE;
+        if access == O_ACCMODE {
+            return Err(Errno::EINVAL);
+        }
         if access == O_WRONLY && nonblocking && self.no_reader() {
             return Err(Errno::ENXIO);
         }

@@ -333,8 +333,8 @@ impl Socket {
                 socket.waits.store(false, Ordering::SeqCst);
                 socket.follow_credentials();
                 socket.family.accepted(&socket);
-                let uid = caller::cred().fsuid;
-                socket.uid.store(uid, Ordering::Relaxed);
+                let cred = caller::cred();
+                socket.inode.belong_to(cred.fsuid, cred.fsgid);
                 return Ok(socket);
             }
             if self.shut.load(Ordering::SeqCst) & NO_READ != 0 {

@@ -12,11 +12,11 @@ use quaject::{DescFn, RoutineError, Sharing};
 
 use super::message::{Sending, discard};
 use super::{Socket, SocketType};
-use crate::fs::Attr;
 use crate::fs::file::fasync::{Fasync, FasyncKind};
 use crate::fs::file::{
     CallAdapter, DescRoutines, File, OpenFile, RoutineEnv, SMALL_WEIGHT, SocketName, SpliceKind,
 };
+use crate::fs::{Attr, SetAttr};
 use crate::gauge::{Gauge, Gauges};
 use crate::io::IoBuf;
 use crate::poll::{PollTable, READS, WRITES};
@@ -180,12 +180,15 @@ impl File for Open {
     }
 
     fn stat(&self, _of: &OpenFile) -> Attr {
-        Attr {
-            dev: 8,
-            ino: self.0.ino,
-            mode: S_IFSOCK | 0o777,
-            ..Attr::anonymous()
-        }
+        self.0.attr()
+    }
+
+    fn set_attr(&self, _of: &OpenFile, set: &SetAttr) -> Result<()> {
+        self.0.inode.set(self.0.made(), set)
+    }
+
+    fn magic(&self) -> i64 {
+        SOCKFS_MAGIC
     }
 
     fn close(&self, _of: &OpenFile) {

@@ -133,8 +133,8 @@ fn enter(socket: &Arc<Socket>, key: Key, place: Option<VfsPath>, name: Address) 
     Ok(())
 }
 
-/// Makes the file of a socket at `path`. EADDRINUSE, and the errors of a walk.
-fn make(path: &[u8]) -> Result<VfsPath> {
+/// Makes the file of a socket of `mode` at `path`. EADDRINUSE, and the errors of a walk.
+fn make(path: &[u8], mode: u32) -> Result<VfsPath> {
     let (fs, cred) = (context::own()?, caller::cred());
     let view = WalkContext::new(fs.root(), &cred, fs.umask());
     let target = walk(&view, fs.cwd(), path, false)?;
@@ -147,7 +147,7 @@ fn make(path: &[u8]) -> Result<VfsPath> {
     let dir = &target.dir.inode;
     dir.permits(&cred, perm::WRITE | perm::EXEC)?;
     target.dir.mount.writable()?;
-    let made = dir.create(&target.name, S_IFSOCK | 0o777, view.umask, 0, &cred);
+    let made = dir.create(&target.name, mode, view.umask, 0, &cred);
     match made {
         Ok(inode) => Ok(target.dir.with_inode(inode)),
         Err(Errno::EEXIST) => Err(Errno::EADDRINUSE),
@@ -229,7 +229,7 @@ impl Family for Local {
         if socket.name.get().is_some() {
             return Err(Errno::EINVAL);
         }
-        let place = make(name)?;
+        let place = make(name, socket.attr().mode)?;
         let (dev, ino) = place.inode.id();
         enter(
             socket,

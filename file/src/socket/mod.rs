@@ -34,12 +34,15 @@ use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
 use core::any::Any;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, Ordering};
 use quaject::pipe::PipeCore;
 use sync::{Monitor, Once, WaitList};
 
 use crate::fdtable::scm_rights::{self, FdCarrier, ScmRights};
+use crate::fs::Attr;
+use crate::fs::attr::SOCKET_DEV;
 use crate::fs::file::OpenFile;
+use crate::fs::unnamed::UnnamedInode;
 use crate::io::IoBuf;
 use crate::pipe;
 use account::Cred;
@@ -137,8 +140,8 @@ pub struct ConnectTurn;
 pub struct Socket {
     /// Its number, as in `socket:[7]`.
     pub ino: u64,
-    /// Its owner: the process that made or accepted it.
-    pub uid: AtomicU32,
+    /// Its owner, the process that made or accepted it, and what `fchmod` and `fchown` change.
+    pub(super) inode: UnnamedInode,
     /// Its family.
     pub family: &'static dyn Family,
     /// The kind of data.
@@ -213,6 +216,26 @@ impl FdCarrier for Socket {
 static NEXT_INO: AtomicU64 = AtomicU64::new(1 << 16);
 
 impl Socket {
+    /// The answer of `fstat` about one that nobody has changed.
+    fn made(&self) -> Attr {
+        Attr {
+            dev: SOCKET_DEV,
+            ino: self.ino,
+            mode: S_IFSOCK | 0o777,
+            ..Attr::anonymous()
+        }
+    }
+
+    /// The answer of `fstat`.
+    pub(crate) fn attr(&self) -> Attr {
+        self.inode.attr(self.made())
+    }
+
+    /// The user to whom it belongs.
+    pub fn uid(&self) -> u32 {
+        self.inode.owner().0
+    }
+
     /// A socket of `family`. ENOMEM.
     pub fn new(
         family: &'static dyn Family,
@@ -221,13 +244,11 @@ impl Socket {
     ) -> Result<Arc<Socket>> {
         let inbox = try_placed(Channel::new)?;
         let outbox = try_arc(Outbox::new())?;
-        let (ino, uid) = (
-            NEXT_INO.fetch_add(1, Ordering::Relaxed),
-            caller::cred().fsuid,
-        );
+        let ino = NEXT_INO.fetch_add(1, Ordering::Relaxed);
+        let cred = caller::cred();
         let socket = try_placed(|| Socket {
             ino,
-            uid: AtomicU32::new(uid),
+            inode: UnnamedInode::new(cred.fsuid, cred.fsgid),
             family,
             kind,
             protocol,

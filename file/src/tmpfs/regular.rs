@@ -43,7 +43,7 @@ impl TmpInode {
         let store = self.contents()?;
         self.drop_privileges();
         let _turn = of.turn();
-        let (end, count) = if of.appending() {
+        let (end, count) = if of.appending() || buf.appends() {
             store.append(buf, most)?
         } else {
             let at = of.cursor.offset.load(Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl File for TmpInode {
         self.drop_privileges();
         let most = file_size_limit::most();
         // Linux appends even here when the description says so.
-        let written = if of.appending() {
+        let written = if of.appending() || buf.appends() {
             store.append(buf, most).map(|(_, count)| count)
         } else {
             store.write_within(offset, buf, most)

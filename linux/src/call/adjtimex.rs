@@ -13,7 +13,6 @@ use vm::user;
 use super::Handler;
 use account::Capability;
 use machine::clock::real_ns;
-use process::Process;
 use process::time::TimerClock;
 use process::time::discipline::{self, By, ERROR_MOST_US, FREQUENCY_MOST, LeapSecond, LeapStage};
 
@@ -61,7 +60,7 @@ fn adjust(at: usize) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     if !reads {
-        Process::current().cred.get().need(Capability::SysTime)?;
+        account::caller::cred().need(Capability::SysTime)?;
     }
     let tick = modes & ADJ_TICK != 0 && !single;
     if tick && !(9_000..=11_000).contains(&new.tick) {

@@ -10,7 +10,7 @@ use vm::user;
 
 use super::{Args, Handler};
 use account::capability::{CapSet, Capabilities};
-use process::{Process, Task, tree};
+use process::{Task, tree};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[(nr::CAPGET, capget), (nr::CAPSET, capset)];
@@ -54,12 +54,12 @@ fn capget(a: &mut Args) -> Result<usize> {
     if data == 0 {
         return Ok(0);
     }
-    let process = match pid {
+    let task = match pid {
         ..0 => return Err(Errno::EINVAL),
-        0 => Process::current(),
-        tid => tree::find_task(tid).ok_or(Errno::ESRCH)?.process.clone(),
+        0 => Task::current(),
+        tid => tree::find_task(tid).ok_or(Errno::ESRCH)?,
     };
-    let caps = process.cred.with(|cred| cred.caps);
+    let caps = task.cred.with(|cred| cred.caps);
     for index in 0..parts {
         user::put(place(data, index), &part(&caps, index))?;
     }
@@ -80,6 +80,6 @@ fn capset(a: &mut Args) -> Result<usize> {
         }
     }
     let [effective, permitted, inheritable] = words.map(CapSet::from_bits);
-    Process::current().change_cred(|c| c.caps.set(effective, permitted, inheritable))?;
+    Task::current().change_cred(|c| c.caps.set(effective, permitted, inheritable))?;
     Ok(0)
 }

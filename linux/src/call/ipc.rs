@@ -44,7 +44,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SEMCTL, semctl),
     (nr::MSGGET, |a| {
         let process = Process::current();
-        let cred = process.cred.get();
+        let cred = process.cred_here();
         let make = || Ok(MessageQueue::new());
         let entry = QUEUES.get(a.int(0), a.uint(1), &cred, |_| Ok(()), make)?;
         Ok(entry.id as usize)
@@ -85,7 +85,7 @@ fn asked<T>(
 fn shmget(a: &mut Args) -> Result<usize> {
     let (key, bytes, flags) = (a.int(0), a.word(1) as u64, a.uint(2));
     let process = Process::current();
-    let cred = process.cred.get();
+    let cred = process.cred_here();
     if flags & SHM_HUGETLB != 0 && flags & IPC_CREAT != 0 {
         return Err(Errno::EINVAL);
     }
@@ -131,7 +131,7 @@ fn shmat(a: &mut Args) -> Result<usize> {
         prot = prot.or(Prot::EXEC);
         wanted |= 0o111;
     }
-    entry.may(&process.cred.get(), wanted)?;
+    entry.may(&process.cred_here(), wanted)?;
     let space = process.space().ok_or(Errno::EINVAL)?;
     memory::attach(&entry, &space, process.pid, place, prot)
 }
@@ -139,7 +139,7 @@ fn shmat(a: &mut Args) -> Result<usize> {
 fn shmctl(a: &mut Args) -> Result<usize> {
     let (id, command, at) = (a.int(0), a.int(1), a.word(2));
     let process = Process::current();
-    let cred = process.cred.get();
+    let cred = process.cred_here();
     if command < 0 || id < 0 {
         return Err(Errno::EINVAL);
     }
@@ -205,7 +205,7 @@ fn shmctl(a: &mut Args) -> Result<usize> {
 
 fn semget(a: &mut Args) -> Result<usize> {
     let (key, count, flags) = (a.int(0), a.int(1), a.uint(2));
-    let cred = Process::current().cred.get();
+    let cred = account::caller::cred();
     let count = usize::try_from(count).map_err(|_| Errno::EINVAL)?;
     if count > semaphore::PER_SET {
         return Err(Errno::EINVAL);
@@ -290,7 +290,7 @@ fn semop(a: &mut Args, deadline: Option<u64>) -> Result<usize> {
     }
     let changes = operations.iter().any(|operation| operation.op != 0);
     let wanted = if changes { WRITE } else { READ };
-    entry.may(&process.cred.get(), wanted)?;
+    entry.may(&process.cred_here(), wanted)?;
     semaphore::operate(&entry, &process, &operations, deadline).map(|()| 0)
 }
 
@@ -319,7 +319,7 @@ fn seminfo(command: i32, count: usize) -> Seminfo {
 fn semctl(a: &mut Args) -> Result<usize> {
     let (id, number, command, at) = (a.int(0), a.int(1), a.int(2), a.word(3));
     let process = Process::current();
-    let cred = process.cred.get();
+    let cred = process.cred_here();
     if id < 0 {
         return Err(Errno::EINVAL);
     }
@@ -389,7 +389,7 @@ fn msgsnd(a: &mut Args) -> Result<usize> {
     user::copy_in(&mut text, at.wrapping_add(size_of::<i64>()))?;
     let process = Process::current();
     let entry = QUEUES.find(id)?;
-    entry.may(&process.cred.get(), WRITE)?;
+    entry.may(&process.cred_here(), WRITE)?;
     message::send(&entry, process.pid, Message::new(kind, text)?, flags).map(|()| 0)
 }
 
@@ -404,7 +404,7 @@ fn msgrcv(a: &mut Args) -> Result<usize> {
     }
     let process = Process::current();
     let entry = QUEUES.find(id)?;
-    entry.may(&process.cred.get(), READ)?;
+    entry.may(&process.cred_here(), READ)?;
     let message = message::receive(&entry, process.pid, room, wanted, flags)?;
     let text = message.text.get(..room).unwrap_or(&message.text);
     user::put(at, &message.kind)?;
@@ -442,7 +442,7 @@ fn msginfo(command: i32, count: usize) -> Msginfo {
 fn msgctl(a: &mut Args) -> Result<usize> {
     let (id, command, at) = (a.int(0), a.int(1), a.word(2));
     let process = Process::current();
-    let cred = process.cred.get();
+    let cred = process.cred_here();
     if id < 0 || command < 0 {
         return Err(Errno::EINVAL);
     }

@@ -319,18 +319,15 @@ fn mprotect(a: &mut Args) -> Result<usize> {
     if grows == PROT_GROWSDOWN | PROT_GROWSUP {
         return Err(Errno::EINVAL);
     }
-    if prot & !(PROT_READ | PROT_WRITE | PROT_EXEC) != 0 {
+    if !a.word(0).is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
-    let (address, length) = range(a).map_err(|e| {
-        if !a.word(0).is_multiple_of(PAGE) {
-            e
-        } else {
-            Errno::ENOMEM
-        }
-    })?;
-    if length == 0 {
+    if a.word(1) == 0 {
         return Ok(0);
+    }
+    let (address, length) = range(a).map_err(|_| Errno::ENOMEM)?;
+    if prot & !(PROT_READ | PROT_WRITE | PROT_EXEC | PROT_SEM) != 0 {
+        return Err(Errno::EINVAL);
     }
     let (bounds, space) = (Process::current().bounds(), space()?);
     let end = address.saturating_add(length);
@@ -456,10 +453,36 @@ fn madvise(a: &mut Args) -> Result<usize> {
     advise(a.word(0), a.word(1), a.uint(2))
 }
 
+/// Advice of which something comes.
+const KNOWN_ADVICE: &[u32] = &[
+    MADV_DONTNEED,
+    MADV_FREE,
+    MADV_DONTNEED_LOCKED,
+    MADV_DONTFORK,
+    MADV_DOFORK,
+    MADV_WIPEONFORK,
+    MADV_KEEPONFORK,
+    MADV_DONTDUMP,
+    MADV_DODUMP,
+    MADV_POPULATE_READ,
+    MADV_POPULATE_WRITE,
+];
+
 fn advise(address: usize, length: usize, advice: u32) -> Result<usize> {
-    let (address, length) = pages(address, length).map_err(|_| Errno::EINVAL)?;
+    if !FAVOURS.contains(&advice) && !KNOWN_ADVICE.contains(&advice) {
+        return Err(Errno::EINVAL);
+    }
+    let length = page_ceil(length).ok_or(Errno::EINVAL)?;
+    let end = address.checked_add(length).ok_or(Errno::EINVAL)?;
+    if !address.is_multiple_of(PAGE) {
+        return Err(Errno::EINVAL);
+    }
+    if end > USER_END && length != 0 {
+        let inside = USER_END.saturating_sub(address);
+        advise(address, inside, advice)?;
+        return Err(Errno::ENOMEM);
+    }
     let space = space()?;
-    let end = address.saturating_add(length);
     let wish = |wish: Advice| space.advise(address, end, wish).map(|()| 0);
     match advice {
         _ if length == 0 => Ok(0),

@@ -42,7 +42,7 @@ pub const CALLS: &[(usize, Handler)] = &[
 
 /// EPERM unless the caller has this right.
 pub(super) fn need(right: Capability) -> Result<()> {
-    Process::current().cred.with(|cred| cred.need(right))
+    account::caller::cred().need(right)
 }
 
 /// The release for programs that know no version after 2.6.

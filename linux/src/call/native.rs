@@ -269,7 +269,7 @@ fn permission(target: &Thread, operation: usize) -> Result<Option<(Arc<Process>,
 fn of_kernel(target: &Thread, operation: usize) -> Result<()> {
     let caller = Process::current();
     let mild = [native::SUSPEND, native::RESUME, native::STOP, native::STATE];
-    let able = caller.cred.get().has(Capability::SysAdmin);
+    let able = caller.cred_here().has(Capability::SysAdmin);
     if able && mild.contains(&operation) && !target.is_idle() {
         Ok(())
     } else {

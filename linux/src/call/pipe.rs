@@ -61,7 +61,8 @@ fn take(pair: usize, flags: u32, off: &mut IrqsOff) -> isize {
         if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
             return false;
         }
-        let Some(ends) = pipe::waiting_pair(flags & O_NONBLOCK) else {
+        let cred = task.cred.peek(off);
+        let Some(ends) = pipe::waiting_pair(flags & O_NONBLOCK, cred) else {
             return false;
         };
         install(task, ends, flags & O_CLOEXEC != 0, pair, off)

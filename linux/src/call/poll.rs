@@ -611,7 +611,7 @@ fn select_at_once(
     let mut answers = [[0; 3]; FEW];
     let deadline = relative(time).ok()?;
     let found = Task::here(|task| {
-        let (files, cred) = (&task.process.files, &task.process.cred);
+        let (files, cred) = (&task.process.files, &task.cred);
         files.beside(cred, |files, _| {
             let words = count.min(files.capacity()).div_ceil(64);
             let few = Few {

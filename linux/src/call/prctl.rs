@@ -15,7 +15,7 @@ use account::Capability;
 use account::capability::CapSet;
 use process::access::{self, AllowedTracer};
 use process::signals::valid;
-use process::{POISON_DEFAULT, Process, Task, tree};
+use process::{POISON_DEFAULT, Task, tree};
 
 /// See [`super::FAMILIES`].
 pub const CALLS: &[(usize, Handler)] = &[(nr::PRCTL, prctl)];
@@ -39,10 +39,10 @@ fn prctl(a: &mut Args) -> Result<usize> {
             if signo != 0 && !valid(signo) {
                 return Err(Errno::EINVAL);
             }
-            process.death_signal.store(signo, Ordering::Relaxed);
+            task.death_signal.store(signo, Ordering::Relaxed);
         }
         PR_GET_PDEATHSIG => {
-            user::put(a.word(1), &process.death_signal.load(Ordering::Relaxed))?;
+            user::put(a.word(1), &task.death_signal.load(Ordering::Relaxed))?;
         }
         PR_GET_SPECULATION_CTRL => {
             return speculation::get(a.word(1), [a.word(2), a.word(3), a.word(4)]);
@@ -61,10 +61,10 @@ fn prctl(a: &mut Args) -> Result<usize> {
             user::copy_out(a.word(1), &name)?;
         }
         PR_SET_NO_NEW_PRIVS if a.word(1) == 1 && a.arg[2..5] == [0; 3] => {
-            process.no_new_privileges.store(true, Ordering::Relaxed);
+            task.no_new_privileges.store(true, Ordering::Relaxed);
         }
         PR_GET_NO_NEW_PRIVS if a.arg[1..5] == [0; 4] => {
-            return Ok(process.no_new_privileges.load(Ordering::Relaxed) as usize);
+            return Ok(task.no_new_privileges.load(Ordering::Relaxed) as usize);
         }
         PR_GET_TID_ADDRESS => {
             let address = task.clear_child_tid.load(Ordering::Relaxed);
@@ -98,24 +98,24 @@ fn prctl(a: &mut Args) -> Result<usize> {
             return Ok(process.poison.load(Ordering::Relaxed) as usize);
         }
         PR_SET_IO_FLUSHER => {
-            process.cred.get().need(Capability::SysResource)?;
+            task.cred.get().need(Capability::SysResource)?;
             if a.word(1) > 1 || a.arg[2..5] != [0; 3] {
                 return Err(Errno::EINVAL);
             }
             process.flushes.store(a.word(1) == 1, Ordering::Relaxed);
         }
         PR_GET_IO_FLUSHER => {
-            process.cred.get().need(Capability::SysResource)?;
+            task.cred.get().need(Capability::SysResource)?;
             if a.arg[1..5] != [0; 4] {
                 return Err(Errno::EINVAL);
             }
             return Ok(process.flushes.load(Ordering::Relaxed).into());
         }
         PR_SET_MM if a.word(4) == 0 => {
-            process.cred.get().need(Capability::SysResource)?;
+            task.cred.get().need(Capability::SysResource)?;
             return Err(Errno::EINVAL);
         }
-        _ => return capabilities(process, a),
+        _ => return capabilities(&task, a),
     }
     Ok(0)
 }
@@ -150,45 +150,45 @@ fn ptracer(who: usize) -> Result<AllowedTracer> {
 }
 
 /// The options that concern capabilities.
-fn capabilities(process: &Process, a: &Args) -> Result<usize> {
-    let caps = process.cred.with(|cred| cred.caps);
+fn capabilities(task: &Task, a: &Args) -> Result<usize> {
+    let caps = task.cred.with(|cred| cred.caps);
     let number = a.word(1);
     match a.int(0) {
         PR_GET_KEEPCAPS => return Ok((caps.securebits & SECBIT_KEEP_CAPS != 0).into()),
-        PR_SET_KEEPCAPS if number <= 1 => process.change_cred(|c| c.caps.keep(number == 1))?,
+        PR_SET_KEEPCAPS if number <= 1 => task.change_cred(|c| c.caps.keep(number == 1))?,
         PR_GET_SECUREBITS => return Ok(caps.securebits as usize),
         PR_SET_SECUREBITS => {
             let bits = u32::try_from(number).map_err(|_| Errno::EPERM)?;
-            process.change_cred(|c| c.caps.set_securebits(bits))?;
+            task.change_cred(|c| c.caps.set_securebits(bits))?;
         }
         PR_CAPBSET_READ => {
             let one = CapSet::numbered(number).ok_or(Errno::EINVAL)?;
             return Ok(caps.bounding.contains(one).into());
         }
-        PR_CAPBSET_DROP => process.change_cred(|c| c.caps.drop_bounding(number))?,
-        PR_CAP_AMBIENT => return ambient(process, a),
+        PR_CAPBSET_DROP => task.change_cred(|c| c.caps.drop_bounding(number))?,
+        PR_CAP_AMBIENT => return ambient(task, a),
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)
 }
 
-fn ambient(process: &Process, a: &Args) -> Result<usize> {
+fn ambient(task: &Task, a: &Args) -> Result<usize> {
     let [what, number] = [a.word(1), a.word(2)];
     if a.arg[3..5] != [0; 2] {
         return Err(Errno::EINVAL);
     }
     if what == PR_CAP_AMBIENT_CLEAR_ALL && number == 0 {
-        process.change_cred(|c| c.caps.set_ambient(CapSet::ALL, false))?;
+        task.change_cred(|c| c.caps.set_ambient(CapSet::ALL, false))?;
         return Ok(0);
     }
     let one = CapSet::numbered(number).ok_or(Errno::EINVAL)?;
     match what {
         PR_CAP_AMBIENT_IS_SET => {
-            return Ok(process.cred.with(|c| c.caps.ambient.contains(one)).into());
+            return Ok(task.cred.with(|c| c.caps.ambient.contains(one)).into());
         }
         PR_CAP_AMBIENT_RAISE | PR_CAP_AMBIENT_LOWER => {
             let raise = what == PR_CAP_AMBIENT_RAISE;
-            process.change_cred(|c| c.caps.set_ambient(one, raise))?;
+            task.change_cred(|c| c.caps.set_ambient(one, raise))?;
         }
         _ => return Err(Errno::EINVAL),
     }

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 use machine::irqs_off::IrqsOff;
 
 use abi::errno::{Errno, Result};
+use abi::layout::USER_END;
 use abi::linux::*;
 use abi::nr;
 use machine::trap::TrapFrame;
@@ -84,18 +85,10 @@ pub const CALLS: &[(usize, Handler)] = &[
         nr::GETSID,
         |a| Ok(process_or_self(a.int(0))?.sid() as usize),
     ),
-    (nr::GETUID, |_| {
-        Ok(Process::current().cred.get().uid as usize)
-    }),
-    (nr::GETEUID, |_| {
-        Ok(Process::current().cred.get().euid as usize)
-    }),
-    (nr::GETGID, |_| {
-        Ok(Process::current().cred.get().gid as usize)
-    }),
-    (nr::GETEGID, |_| {
-        Ok(Process::current().cred.get().egid as usize)
-    }),
+    (nr::GETUID, |_| Ok(account::caller::cred().uid as usize)),
+    (nr::GETEUID, |_| Ok(account::caller::cred().euid as usize)),
+    (nr::GETGID, |_| Ok(account::caller::cred().gid as usize)),
+    (nr::GETEGID, |_| Ok(account::caller::cred().egid as usize)),
     (nr::SETUID, |a| change_cred(|c| c.setuid(a.uint(0)))),
     (nr::SETGID, |a| change_cred(|c| c.setgid(a.uint(0)))),
     (nr::SETREUID, |a| {
@@ -111,20 +104,20 @@ pub const CALLS: &[(usize, Handler)] = &[
         change_cred(|c| c.setresgid(a.uint(0), a.uint(1), a.uint(2)))
     }),
     (nr::GETRESUID, |a| {
-        let c = Process::current().cred.get();
+        let c = account::caller::cred();
         put_three(a, [c.uid, c.euid, c.suid])
     }),
     (nr::GETRESGID, |a| {
-        let c = Process::current().cred.get();
+        let c = account::caller::cred();
         put_three(a, [c.gid, c.egid, c.sgid])
     }),
     (nr::SETFSUID, |a| {
         let uid = a.uint(0);
-        Process::current().change_cred(|c| Ok(c.setfsuid(uid) as usize))
+        Task::current().change_cred(|c| Ok(c.setfsuid(uid) as usize))
     }),
     (nr::SETFSGID, |a| {
         let gid = a.uint(0);
-        Process::current().change_cred(|c| Ok(c.setfsgid(gid) as usize))
+        Task::current().change_cred(|c| Ok(c.setfsgid(gid) as usize))
     }),
     (nr::GETGROUPS, getgroups),
     (nr::SETGROUPS, setgroups),
@@ -226,9 +219,15 @@ fn clone3_spec(address: usize, size: usize) -> Result<CloneSpec> {
             return Err(Errno::E2BIG);
         }
     }
-    // The flag of a namespace of time is a bit of the signal's number.
-    if args.flags & (CSIGNAL | CLONE_DETACHED | CLONE_NEWTIME) != 0
-        || args.exit_signal > CSIGNAL
+    // The lower half is the flags of `clone`. The flag of a namespace of time is a bit of the signal's
+    // number.
+    const KNOWN: u64 = u32::MAX as u64 | CLONE_CLEAR_SIGHAND | CLONE_INTO_CGROUP;
+    let end = args.stack.checked_add(args.stack_size);
+    if args.flags & !KNOWN != 0
+        || args.flags & (CSIGNAL | CLONE_DETACHED | CLONE_NEWTIME) != 0
+        || args.exit_signal > SIGMAX as u64
+        || (args.flags & (CLONE_THREAD | CLONE_PARENT) != 0 && args.exit_signal != 0)
+        || end.is_none_or(|end| end > USER_END as u64)
         || (args.flags & (CLONE_PIDFD | CLONE_PARENT_SETTID) == CLONE_PIDFD | CLONE_PARENT_SETTID
             && args.pidfd == args.parent_tid)
         || args.set_tid_size != 0
@@ -257,7 +256,7 @@ fn clone3_spec(address: usize, size: usize) -> Result<CloneSpec> {
 #[cold]
 fn group_for_child(fd: u64, size: usize) -> Result<u32> {
     let fd = i32::try_from(fd).map_err(|_| Errno::EINVAL)?;
-    if size < core::mem::size_of::<CloneSpec>() {
+    if size < core::mem::size_of::<CloneArgs>() {
         return Err(Errno::EINVAL);
     }
     procfs::cgroupfs::for_child(&*Process::current().files.get().get(fd)?)
@@ -347,7 +346,7 @@ fn setpgid(a: &mut Args) -> Result<usize> {
 }
 
 fn change_cred(change: impl Fn(&mut Cred) -> Result<()>) -> Result<usize> {
-    Process::current().change_cred(change).map(|()| 0)
+    Task::current().change_cred(change).map(|()| 0)
 }
 
 fn put_three(a: &Args, ids: [u32; 3]) -> Result<usize> {
@@ -360,7 +359,7 @@ fn put_three(a: &Args, ids: [u32; 3]) -> Result<usize> {
 const GROUPS_MAX: usize = 65536;
 
 fn getgroups(a: &mut Args) -> Result<usize> {
-    let groups = Process::current().cred.get().groups.clone();
+    let groups = account::caller::cred().groups.clone();
     let room = usize::try_from(a.int(0)).map_err(|_| Errno::EINVAL)?;
     if room != 0 {
         if room < groups.len() {
@@ -373,7 +372,7 @@ fn getgroups(a: &mut Args) -> Result<usize> {
 
 fn setgroups(a: &mut Args) -> Result<usize> {
     let count = a.uint(0) as usize;
-    Process::current().cred.get().need(Capability::Setgid)?;
+    account::caller::cred().need(Capability::Setgid)?;
     if count > GROUPS_MAX {
         return Err(Errno::EINVAL);
     }
@@ -386,7 +385,7 @@ fn setgroups(a: &mut Args) -> Result<usize> {
 fn prlimit(process: &Arc<Process>, resource: u32, new: usize, old: usize) -> Result<usize> {
     let resource = resource as usize;
     access::may_limit(process)?;
-    let raises = Process::current().cred.get().has(Capability::SysResource);
+    let raises = account::caller::cred().has(Capability::SysResource);
     let new = if new != 0 {
         Some(user::get::<Rlimit>(new)?)
     } else {

@@ -116,7 +116,7 @@ fn process_madvise(a: &mut Args) -> Result<usize> {
     let space = space.ok_or(Errno::ESRCH)?;
     let caller = Process::current();
     if !Arc::ptr_eq(&caller, process) {
-        caller.cred.get().need(Capability::SysNice)?;
+        caller.cred_here().need(Capability::SysNice)?;
     }
     let mut total = 0usize;
     for piece in &pieces {

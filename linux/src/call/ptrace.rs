@@ -83,7 +83,7 @@ fn attach(tid: i32, seized: bool, options: u64) -> Result<Arc<Task>> {
         return Err(Errno::EPERM);
     }
     let begin = || ptrace::begin(&caller, &task, seized, options);
-    access::with(&task.process, PtraceMode::Steer, begin)??;
+    access::with_thread(&task, PtraceMode::Steer, begin)??;
     ptrace::begun(&caller, &task)?;
     Ok(task)
 }
@@ -209,7 +209,7 @@ fn on(request: u64, task: &Arc<Task>, address: usize, data: usize) -> Result<usi
         PTRACE_PEEKTEXT | PTRACE_PEEKDATA => {
             let mut word = [0; WORD];
             let space = space(task)?;
-            space.read_at(address, &mut word).map_err(|_| Errno::EIO)?;
+            space.peek_at(address, &mut word).map_err(|_| Errno::EIO)?;
             user::put(data, &word)?;
         }
         PTRACE_POKETEXT | PTRACE_POKEDATA => {

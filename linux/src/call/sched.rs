@@ -14,7 +14,8 @@ use vm::user;
 
 use super::{Args, Handler};
 use account::Capability;
-use process::sched_params::SchedPolicy;
+use process::sched_params::{SchedParams, SchedPolicy};
+use process::sched_target::SchedTarget;
 use process::signal;
 use process::{Process, Task, access, tree};
 use thread::Terms;
@@ -31,7 +32,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SCHED_GETAFFINITY, sched_getaffinity),
     (nr::SCHED_SETAFFINITY, sched_setaffinity),
     (nr::SCHED_GETSCHEDULER, |a| {
-        let policy = task_or_self(a.int(0))?.sched.policy();
+        let policy = settings(&task_or_self(a.int(0))?)?.policy();
         let reset = if policy.reset { SCHED_RESET_ON_FORK } else { 0 };
         Ok((policy.kind | reset) as usize)
     }),
@@ -43,7 +44,7 @@ pub const CALLS: &[(usize, Handler)] = &[
         if a.word(1) == 0 {
             return Err(Errno::EINVAL);
         }
-        let priority = task_or_self(a.int(0))?.sched.policy().priority;
+        let priority = settings(&task_or_self(a.int(0))?)?.policy().priority;
         user::put(a.word(1), &priority).map(|()| 0)
     }),
     (nr::SCHED_SETPARAM, |a| {
@@ -54,11 +55,11 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::SCHED_GET_PRIORITY_MAX, |a| priority_bound(a.int(0), 99)),
     (nr::SCHED_GET_PRIORITY_MIN, |a| priority_bound(a.int(0), 1)),
     (nr::SCHED_RR_GET_INTERVAL, |a| {
-        let task = task_or_self(a.int(0))?;
-        let interval = match task.sched.policy().kind {
+        let target = task_or_self(a.int(0))?;
+        let interval = match settings(&target)?.policy().kind {
             // Nobody of the same priority takes the CPU from it.
             SCHED_FIFO | SCHED_DEADLINE => 0,
-            _ => task.thread.own_quantum_ns(),
+            _ => target.quantum_ns(),
         };
         user::put(a.word(1), &Timespec::from_ns(interval)).map(|()| 0)
     }),
@@ -67,7 +68,7 @@ pub const CALLS: &[(usize, Handler)] = &[
     (nr::IOPRIO_SET, ioprio_set),
 ];
 
-fn task_or_self(tid: i32) -> Result<Arc<Task>> {
+fn task_or_self(tid: i32) -> Result<SchedTarget> {
     match tid {
         tid if tid < 0 => Err(Errno::EINVAL),
         tid => named(tid),
@@ -75,11 +76,16 @@ fn task_or_self(tid: i32) -> Result<Arc<Task>> {
 }
 
 /// The thread with this number, the running one for 0. ESRCH.
-fn named(tid: i32) -> Result<Arc<Task>> {
+fn named(tid: i32) -> Result<SchedTarget> {
     match tid {
-        0 => Ok(Task::current()),
-        tid => tree::find_task(tid).ok_or(Errno::ESRCH),
+        0 => Ok(SchedTarget::Thread(Task::current())),
+        tid => SchedTarget::find(tid).ok_or(Errno::ESRCH),
     }
+}
+
+/// The settings of `target`. ESRCH: it has gone meanwhile.
+fn settings(target: &SchedTarget) -> Result<&SchedParams> {
+    target.sched().ok_or(Errno::ESRCH)
 }
 
 /// The meaning of a number in a call that may be for several threads.
@@ -91,32 +97,42 @@ enum Who {
 }
 
 /// Calls `f` with the threads that are meant. ESRCH: there is none.
-fn each_named(who: Who, mut f: impl FnMut(&Arc<Task>)) -> Result<()> {
+fn each_named(who: Who, mut f: impl FnMut(&SchedTarget)) -> Result<()> {
     let mut found = false;
-    let mut all_of = |process: &Arc<Process>| {
+    let mut all_of = |process: &Arc<Process>, meant: &dyn Fn(&SchedTarget) -> bool| {
+        let mut tell = |target: &SchedTarget| {
+            if meant(target) {
+                found = true;
+                f(target);
+            }
+        };
         process.each_thread(|task| {
-            found = true;
-            f(task);
+            tell(&SchedTarget::Thread(task.clone()));
             true
         });
+        if process.ended_sched().is_some() {
+            tell(&SchedTarget::Ended(process.clone()));
+        }
     };
+    let all = |_: &SchedTarget| true;
     match who {
         Who::Thread(tid) => {
             f(&named(tid)?);
             found = true;
         }
         Who::Group(0) => {
-            signal::each_of_group(Process::current().pgrp(), all_of);
+            signal::each_of_group(Process::current().pgrp(), |process| all_of(process, &all));
         }
         Who::Group(pgrp) => {
-            signal::each_of_group(pgrp, all_of);
+            signal::each_of_group(pgrp, |process| all_of(process, &all));
         }
         Who::User(uid) => {
             let uid = match uid {
-                0 => Process::current().cred.get().uid,
+                0 => account::caller::cred().uid,
                 uid => uid,
             };
-            tree::each(|process| process.cred.get().uid == uid, &mut all_of);
+            let meant = |target: &SchedTarget| target.cred().uid == uid;
+            tree::each(|_| true, |process| all_of(process, &meant));
         }
     }
     found.then_some(()).ok_or(Errno::ESRCH)
@@ -134,9 +150,12 @@ fn by_priority(a: &Args) -> Result<Who> {
 
 fn getpriority(a: &mut Args) -> Result<usize> {
     let mut lowest = i32::MAX;
-    each_named(by_priority(a)?, |task| {
-        lowest = lowest.min(task.sched.nice());
+    each_named(by_priority(a)?, |target| {
+        lowest = lowest.min(target.sched().map_or(i32::MAX, SchedParams::nice));
     })?;
+    if lowest == i32::MAX {
+        return Err(Errno::ESRCH);
+    }
     Ok((20 - lowest) as usize)
 }
 
@@ -153,20 +172,20 @@ fn setpriority(a: &mut Args) -> Result<usize> {
 }
 
 /// EPERM, EACCES.
-fn set_nice(task: &Task, nice: i32) -> Result<()> {
-    access::may_schedule(&task.process)?;
-    if nice < task.sched.nice() && !may_hurry(task, nice) {
+fn set_nice(target: &SchedTarget, nice: i32) -> Result<()> {
+    access::may_schedule(&target.cred())?;
+    if nice < settings(target)?.nice() && !may_hurry(target, nice) {
         return Err(Errno::EACCES);
     }
-    task.set_nice(nice);
+    target.set_nice(nice);
     Ok(())
 }
 
-/// Whether `task` may be made as little nice as `nice`: its limit counts from 20 down.
-fn may_hurry(task: &Task, nice: i32) -> bool {
+/// Whether `target` may be made as little nice as `nice`: its limit counts from 20 down.
+fn may_hurry(target: &SchedTarget, nice: i32) -> bool {
     // Bound: a few words of one process.
-    let limit = task.process.limits.lock().cur(RLIMIT_NICE);
-    (20 - nice) as u64 <= limit || Process::current().cred.get().has(Capability::SysNice)
+    let limit = target.process().limits.lock().cur(RLIMIT_NICE);
+    (20 - nice) as u64 <= limit || account::caller::cred().has(Capability::SysNice)
 }
 
 fn cpu_mask() -> u64 {
@@ -178,7 +197,7 @@ fn sched_getaffinity(a: &mut Args) -> Result<usize> {
     if room < size_of::<u64>() || !room.is_multiple_of(size_of::<u64>()) {
         return Err(Errno::EINVAL);
     }
-    let mask = named(a.int(0))?.sched.allowed() & cpu_mask();
+    let mask = settings(&named(a.int(0))?)?.allowed() & cpu_mask();
     user::put(a.word(2), &mask)?;
     Ok(size_of::<u64>())
 }
@@ -187,13 +206,13 @@ fn sched_setaffinity(a: &mut Args) -> Result<usize> {
     let mut mask = [0; 8];
     let len = (a.uint(1) as usize).min(mask.len());
     user::copy_in(&mut mask[..len], a.word(2))?;
-    let task = named(a.int(0))?;
-    access::may_schedule(&task.process)?;
+    let target = named(a.int(0))?;
+    access::may_schedule(&target.cred())?;
     let mask = u64::from_le_bytes(mask) & cpu_mask();
     if mask == 0 {
         return Err(Errno::EINVAL);
     }
-    task.set_allowed(mask, cpu_mask()).map(|()| 0)
+    target.set_allowed(mask, cpu_mask()).map(|()| 0)
 }
 
 /// `sched_setscheduler` and, without a policy, `sched_setparam`.
@@ -202,12 +221,13 @@ fn set_scheduler(tid: i32, kind: Option<i32>, param: usize) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let priority: i32 = user::get(param)?;
-    let task = task_or_self(tid)?;
+    let target = task_or_self(tid)?;
+    let sched = settings(&target)?;
     let policy = match kind {
         None => SchedPolicy {
             priority,
             terms: Terms::default(),
-            ..task.sched.policy()
+            ..sched.policy()
         },
         Some(kind) => SchedPolicy {
             kind: kind & !SCHED_RESET_ON_FORK,
@@ -216,7 +236,7 @@ fn set_scheduler(tid: i32, kind: Option<i32>, param: usize) -> Result<usize> {
             ..SchedPolicy::default()
         },
     };
-    set_policy(&task, policy, task.sched.nice(), false)
+    set_policy(&target, policy, sched.nice(), false)
 }
 
 /// Whether a thread can be promised this.
@@ -232,8 +252,9 @@ fn are_possible(terms: Terms) -> bool {
 
 /// Gives `task` another policy and niceness, or looks only whether it may be done and `keep`s both. EINVAL,
 /// EPERM; EBUSY: no processor can promise so much time in every period.
-fn set_policy(task: &Task, new: SchedPolicy, nice: i32, keep: bool) -> Result<usize> {
-    let old = task.sched.policy();
+fn set_policy(target: &SchedTarget, new: SchedPolicy, nice: i32, keep: bool) -> Result<usize> {
+    let sched = settings(target)?;
+    let old = sched.policy();
     let real_time = SchedPolicy::is_real_time(new.kind);
     match new.kind {
         SCHED_OTHER | SCHED_BATCH | SCHED_IDLE if new.priority == 0 => {}
@@ -242,24 +263,24 @@ fn set_policy(task: &Task, new: SchedPolicy, nice: i32, keep: bool) -> Result<us
         _ => return Err(Errno::EINVAL),
     }
     let same = {
-        let (mine, its) = (Process::current().cred.get(), task.process.cred.get());
+        let (mine, its) = (account::caller::cred(), target.cred());
         [its.uid, its.euid].contains(&mine.euid)
     };
-    let most = task.process.limits.lock().cur(RLIMIT_RTPRIO);
+    let most = target.process().limits.lock().cur(RLIMIT_RTPRIO);
     let hurries = real_time
         && (new.kind != old.kind && most == 0
             || new.priority > old.priority && new.priority as u64 > most);
     let needs = !same
         || hurries
         || new.kind == SCHED_DEADLINE
-        || !real_time && nice < task.sched.nice() && !may_hurry(task, nice)
-        || old.kind == SCHED_IDLE && new.kind != SCHED_IDLE && !may_hurry(task, task.sched.nice())
+        || !real_time && nice < sched.nice() && !may_hurry(target, nice)
+        || old.kind == SCHED_IDLE && new.kind != SCHED_IDLE && !may_hurry(target, sched.nice())
         || old.reset && !new.reset;
     if needs {
-        Process::current().cred.get().need(Capability::SysNice)?;
+        account::caller::cred().need(Capability::SysNice)?;
     }
     // It has to run where there is room.
-    if new.kind == SCHED_DEADLINE && task.sched.allowed() & cpu_mask() != cpu_mask() {
+    if new.kind == SCHED_DEADLINE && sched.allowed() & cpu_mask() != cpu_mask() {
         return Err(Errno::EPERM);
     }
     let reset = new.reset;
@@ -268,9 +289,9 @@ fn set_policy(task: &Task, new: SchedPolicy, nice: i32, keep: bool) -> Result<us
     } else {
         new
     };
-    task.set_policy(new)?;
+    target.set_policy(new)?;
     if !real_time && !keep {
-        task.set_nice(nice);
+        target.set_nice(nice);
     }
     Ok(0)
 }
@@ -312,8 +333,9 @@ fn sched_setattr(a: &mut Args) -> Result<usize> {
     if attr.policy as i32 > SCHED_DEADLINE || (attr.policy as i32) < 0 {
         return Err(Errno::EINVAL);
     }
-    let task = named(tid)?;
-    let old = task.sched.policy();
+    let target = named(tid)?;
+    let sched = settings(&target)?;
+    let old = sched.policy();
     if attr.flags & !ALL != 0 {
         return Err(Errno::EINVAL);
     }
@@ -343,12 +365,12 @@ fn sched_setattr(a: &mut Args) -> Result<usize> {
     }
     let keep = attr.flags & SCHED_FLAG_KEEP_PARAMS != 0;
     if keep {
-        (new.priority, nice) = (old.priority, task.sched.nice());
+        (new.priority, nice) = (old.priority, sched.nice());
         if old.kind == SCHED_DEADLINE {
             new.terms = old.terms;
         }
     }
-    set_policy(&task, new, nice, keep)
+    set_policy(&target, new, nice, keep)
 }
 
 fn sched_getattr(a: &mut Args) -> Result<usize> {
@@ -356,15 +378,16 @@ fn sched_getattr(a: &mut Args) -> Result<usize> {
     if at == 0 || tid < 0 || !(ATTR_FIRST..=PAGE).contains(&size) || a.uint(3) != 0 {
         return Err(Errno::EINVAL);
     }
-    let task = named(tid)?;
-    let policy = task.sched.policy();
+    let target = named(tid)?;
+    let sched = settings(&target)?;
+    let policy = sched.policy();
     let known = size.min(size_of::<SchedAttr>());
     let attr = SchedAttr {
         size: known as u32,
         policy: policy.kind as u32,
         flags: (u64::from(policy.reset) * SCHED_FLAG_RESET_ON_FORK) | policy.options,
         nice: match policy.rank() {
-            0 => task.sched.nice(),
+            0 => sched.nice(),
             _ => 0,
         },
         priority: policy.priority as u32,
@@ -417,10 +440,13 @@ fn ioprio_get(a: &mut Args) -> Result<usize> {
     // Of several the most urgent; who has set none is treated by its niceness then.
     let one = matches!(who, Who::Thread(_));
     let mut best = u32::MAX;
-    each_named(who, |task| {
-        let set = task.sched.io.load(Ordering::Relaxed);
+    each_named(who, |target| {
+        let Some(sched) = target.sched() else {
+            return;
+        };
+        let set = sched.io.load(Ordering::Relaxed);
         let own = if !one && set >> IO_CLASS == IO_NONE {
-            (IO_BEST_EFFORT << IO_CLASS) | ((task.sched.nice() + 20) as u32 / 5)
+            (IO_BEST_EFFORT << IO_CLASS) | ((sched.nice() + 20) as u32 / 5)
         } else {
             set
         };
@@ -434,7 +460,7 @@ fn ioprio_set(a: &mut Args) -> Result<usize> {
     let level = new & ((1 << IO_CLASS) - 1);
     match new >> IO_CLASS {
         IO_REAL_TIME => {
-            let cred = Process::current().cred.get();
+            let cred = account::caller::cred();
             if !cred.has(Capability::SysAdmin) {
                 cred.need(Capability::SysNice)?;
             }
@@ -447,12 +473,14 @@ fn ioprio_set(a: &mut Args) -> Result<usize> {
         IO_NONE if level == 0 => {}
         _ => return Err(Errno::EINVAL),
     }
-    let mine = Process::current().cred.get();
+    let mine = account::caller::cred();
     let mut outcome = Ok(0);
-    each_named(by_io(a)?, |task| {
-        let its = task.process.cred.get().uid;
+    each_named(by_io(a)?, |target| {
+        let its = target.cred().uid;
         if [mine.uid, mine.euid].contains(&its) || mine.has(Capability::SysNice) {
-            task.sched.io.store(new, Ordering::Relaxed);
+            if let Some(sched) = target.sched() {
+                sched.io.store(new, Ordering::Relaxed);
+            }
         } else {
             outcome = Err(Errno::EPERM);
         }

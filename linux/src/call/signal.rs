@@ -268,7 +268,11 @@ fn sigaltstack(a: &mut Args, registers: &mut TrapFrame) -> Result<usize> {
 fn send_checked(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -> Result<()> {
     if !Task::here(|task| Arc::ptr_eq(&task.process, process)).unwrap_or(false) {
         let caller = Process::current();
-        if !may_signal(&caller.cred.get(), &caller, process, info.signo) {
+        let receiver = match to {
+            Some(task) => task.cred.get(),
+            None => process.cred.get(),
+        };
+        if !may_signal(&caller, process, &receiver, info.signo) {
             return Err(Errno::EPERM);
         }
     }
@@ -280,7 +284,7 @@ fn send_checked(process: &Arc<Process>, to: Option<&Arc<Task>>, info: Siginfo) -
 }
 
 fn own_info(signo: i32, code: i32) -> Siginfo {
-    let who = |task: &Arc<Task>| (task.process.pid, task.process.cred.with(|cred| cred.uid));
+    let who = |task: &Arc<Task>| (task.process.pid, task.cred.with(|cred| cred.uid));
     let (pid, uid) = Task::here(who).unwrap_or_default();
     Siginfo::sent(signo, code, pid, uid)
 }

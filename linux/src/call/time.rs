@@ -109,7 +109,7 @@ pub(super) fn step_clock(by: i64) -> Result<()> {
 
 /// EPERM unless the caller may set the clock.
 fn may_set() -> Result<()> {
-    Process::current().cred.get().need(Capability::SysTime)?;
+    account::caller::cred().need(Capability::SysTime)?;
     Ok(())
 }
 
@@ -139,7 +139,7 @@ fn ticking(id: i32, not: i32) -> Result<TimerClock> {
 pub(super) fn may_wake(id: i32) -> Result<()> {
     match id {
         CLOCK_REALTIME_ALARM | CLOCK_BOOTTIME_ALARM => {
-            Process::current().cred.get().need(Capability::WakeAlarm)
+            account::caller::cred().need(Capability::WakeAlarm)
         }
         _ => Ok(()),
     }

@@ -53,7 +53,7 @@ impl Executable {
         path: &[u8],
         follow: bool,
     ) -> Result<Executable> {
-        let cred = process.cred.get();
+        let cred = process.cred_here();
         let context = process.fs.get();
         let view = WalkContext::new(context.root(), &cred, context.umask());
         let target = walk(&view, start, path, follow)?;

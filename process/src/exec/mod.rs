@@ -21,7 +21,7 @@ use vm::{AddressSpace, Prot, user};
 
 use crate::dispatch;
 use crate::futex::robust;
-use crate::process::arc_swap::Displaced;
+use crate::process::arc_swap::{ArcSwap, Displaced};
 use crate::process::signals::SignalActions;
 use crate::process::{Process, Program, Task, access};
 use crate::ptrace;
@@ -74,11 +74,12 @@ impl Grounds {
     /// The present conditions of `process`; they may change until its rights are held.
     fn of(process: &Process) -> Grounds {
         let traced = || Task::here(|task| task.trace.is_in_doubt()).unwrap_or(false);
+        let bound = |task: &Arc<Task>| task.no_new_privileges.load(Ordering::Relaxed);
         Grounds {
-            cred: process.cred.get(),
+            cred: process.cred_here(),
             doubt: ExecUnsafe {
                 shared: process.fs.get().is_shared(),
-                no_new_privileges: process.no_new_privileges.load(Ordering::Relaxed),
+                no_new_privileges: Task::here(bound).unwrap_or(false),
                 traced: traced(),
             },
         }
@@ -123,7 +124,7 @@ pub fn execve(
 }
 
 fn find(process: &Process, dirfd: i32, path: &[u8], flags: i32) -> Result<Executable> {
-    let cred = process.cred.get();
+    let cred = process.cred_here();
     let relative = path.first() != Some(&b'/');
     let start = if dirfd == AT_FDCWD || !relative {
         process.fs.get().cwd()
@@ -413,12 +414,12 @@ fn commit(
     }
     let most = process.most_resident();
     robust::release(task, true);
-    let Some(old) = exchange(process, &prepared) else {
+    let Some(old) = exchange(task, &prepared) else {
         return Ok(false);
     };
     // Bound: a few words.
     process.usage.lock().memory_goes(most);
-    drop(old.cred.map(Displaced::get));
+    drop(old.creds.map(|cred| cred.map(Displaced::get)));
     let had_own_calls = old.program.cached.is_some();
     drop((old.space, old.program));
     // Before its children can see a descriptor close: from here on it is another program.
@@ -459,15 +460,16 @@ fn commit(
 struct Old {
     space: Option<Arc<AddressSpace>>,
     program: Arc<Program>,
-    /// Most programs change nothing.
-    cred: Option<Displaced<Cred>>,
+    /// The thread's and the process's; most programs change nothing.
+    creds: [Option<Displaced<Cred>>; 2],
 }
 
-/// Memory, name and rights of `process`, whose running thread is alone, become those of the program at one
-/// instant for all processes with access to it: an access that was permitted before has no effect afterwards.
-/// Returns the old ones, which are dropped when no monitor is held; `None` when the conditions of the rights
-/// no longer hold.
-fn exchange(process: &Process, prepared: &PreparedExec) -> Option<Old> {
+/// Memory, name and rights of the process of `task`, whose running thread that is, alone, become those of the
+/// program at one instant for all processes with access to it: an access that was permitted before has no
+/// effect afterwards. Returns the old ones, which are dropped when no monitor is held; `None` when the
+/// conditions of the rights no longer hold.
+fn exchange(task: &Task, prepared: &PreparedExec) -> Option<Old> {
+    let process = &task.process;
     // Bound: memory, credentials and pending procedures of one process are exchanged.
     let _rights = process.rights.lock();
     let (grounds, cred) = (&prepared.grounds, &prepared.executing.cred);
@@ -475,7 +477,7 @@ fn exchange(process: &Process, prepared: &PreparedExec) -> Option<Old> {
         return None;
     }
     if prepared.executing.secure || cred.departs_from(&grounds.cred) {
-        process.death_signal.store(0, Ordering::Relaxed);
+        task.death_signal.store(0, Ordering::Relaxed);
     }
     if prepared.executing.secure {
         process.limits.lock().lower(RLIMIT_STACK, SECURE_STACK);
@@ -490,12 +492,14 @@ fn exchange(process: &Process, prepared: &PreparedExec) -> Option<Old> {
     dispatch::enter_space(process);
     thread::forget_procedures();
     let new = prepared.program.clone();
-    let changes = !Arc::ptr_eq(cred, &grounds.cred);
+    // It is what others see of the process from now on.
+    process.first_tid.store(task.tid, Ordering::Relaxed);
+    let differs = |place: &ArcSwap<Cred>| (!place.is(cred)).then(|| place.exchange(cred.clone()));
     Some(Old {
         space,
         // Bound: exchanging one counted handle.
         program: core::mem::replace(&mut *process.program.lock(), new),
-        cred: changes.then(|| process.cred.exchange(cred.clone())),
+        creds: [&task.cred, &process.cred].map(differs),
     })
 }
 

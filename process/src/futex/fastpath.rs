@@ -89,11 +89,21 @@ pub(super) fn lend(waiter: &Arc<Waiter>) {
     });
 }
 
-/// The key of `address`, if that can be one.
+/// The key of `address` as private memory, if that can be one.
 #[inline(always)]
 fn key(root: u64, address: usize) -> Option<FutexKey> {
-    let fits = address.is_multiple_of(4) && user::check(address, 4).is_ok();
-    fits.then_some(FutexKey::Private(root, address))
+    fits(address).then_some(FutexKey::Private(root, address))
+}
+
+/// The key of `address` as memory that may be shared and is not.
+#[inline(always)]
+fn unshared(root: u64, address: usize) -> Option<FutexKey> {
+    fits(address).then_some(FutexKey::Unshared(root, address))
+}
+
+#[inline(always)]
+fn fits(address: usize) -> bool {
+    address.is_multiple_of(4) && user::check(address, 4).is_ok()
 }
 
 /// 0, EAGAIN, or [`NOT_HANDLED`].
@@ -172,7 +182,7 @@ extern "sysv64" fn wait_for_end(
         return NOT_HANDLED;
     }
     Task::with_space(|task, space| {
-        let key = key(space.root(), address)?;
+        let key = unshared(space.root(), address)?;
         if space.is_shared_now(address)? {
             return None;
         }
@@ -188,7 +198,7 @@ pub(super) fn wake_at_once(address: usize) -> bool {
     // Bound: up to 16 waiters of one chain.
     irqs_off(|_off| {
         let woken = Task::with_space(|_, space| {
-            let key = key(space.root(), address)?;
+            let key = unshared(space.root(), address)?;
             match space.is_shared_now(address)? {
                 true => None,
                 false => wake_few(key, 1),

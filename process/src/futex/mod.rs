@@ -35,6 +35,9 @@ use vm::fallible::{try_arc, try_box, try_reserve_kept};
 pub enum FutexKey {
     /// An address in a space, which is named by its page table.
     Private(u64, usize),
+    /// The same, of a call for memory that may be shared and is not: it does not meet those for private
+    /// memory.
+    Unshared(u64, usize),
     /// A byte of an object that several have mapped.
     Shared((u64, u64), u64),
 }
@@ -58,7 +61,8 @@ impl FutexKey {
             };
             match shared {
                 Some((object, byte)) => FutexKey::Shared(object, byte),
-                None => FutexKey::Private(space.root(), address),
+                None if private => FutexKey::Private(space.root(), address),
+                None => FutexKey::Unshared(space.root(), address),
             }
         });
         key.ok_or(Errno::EFAULT)
@@ -66,7 +70,9 @@ impl FutexKey {
 
     fn bucket(self) -> usize {
         let word = match self {
-            FutexKey::Private(root, address) => root ^ address as u64,
+            FutexKey::Private(root, address) | FutexKey::Unshared(root, address) => {
+                root ^ address as u64
+            }
             FutexKey::Shared((device, number), byte) => device ^ number.rotate_left(40) ^ byte,
         };
         (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BUCKETS.ilog2())) as usize % BUCKETS
@@ -372,8 +378,7 @@ pub fn exchange_user(address: usize, expected: u32, new: u32) -> Result<u32> {
     machine::user::compare_exchange(address, expected, new).map_err(|_| Errno::EFAULT)
 }
 
-/// Wakes a waiter on `address` of the running program, by the key of memory that may be shared; the private
-/// one is the same where it is not.
+/// Wakes a waiter on `address` of the running program, by the key of memory that may be shared.
 pub(crate) fn wake_user(address: usize) {
     if fastpath::wake_at_once(address) {
         return;

@@ -420,7 +420,7 @@ fn operate_now(
     let process = &task.process;
     let wanted = if changes { 0o222 } else { 0o444 };
     let may = |cred: &Cred| entry.may_now(cred, wanted);
-    if !process.cred.beside(&process.files, |cred, _| may(cred)) {
+    if !task.cred.beside(&process.files, |cred, _| may(cred)) {
         return None;
     }
     // Bound: at most 4 operations of one call; interrupts are off.

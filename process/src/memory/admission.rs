@@ -148,7 +148,7 @@ pub fn admit(number: usize) -> Result<()> {
         // Refused on purpose.
         return Err(Errno::ENOMEM);
     }
-    let superuser = Task::here(|task| task.process.cred.get().euid == 0).unwrap_or(true);
+    let superuser = Task::here(|task| task.cred.get().euid == 0).unwrap_or(true);
     let room = if superuser { ROOM_FOR_ROOT } else { ROOM };
     while !frame::has_room(room) {
         if !shrink::run(room) && !super::relieve() {

@@ -16,8 +16,9 @@ use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU32, Ordering};
 use vm::AddressSpace;
 
-use super::{Process, Task, tree};
+use super::{ArcSwap, Process, Task, tree};
 use account::Cred;
+use account::caller;
 use account::capability::Capability;
 
 /// Held during a permitted access to a process, and by `exec` while the process's rights change.
@@ -161,19 +162,20 @@ pub fn set_dumpable(process: &Process, dumpable: bool) {
 /// May the calling process access `process` as it wishes? EPERM. The answer holds only until `process`
 /// executes a program, which [`with`] prevents.
 pub fn may(process: &Process, wish: PtraceMode) -> Result<()> {
-    match Task::here(|task| lets(&task.process, process, wish)) {
+    match Task::here(|task| lets(task, process, &process.cred, wish)) {
         Some(true) => Ok(()),
         _ => Err(Errno::EPERM),
     }
 }
 
-/// Whether `caller` may access `process` as it wishes.
-fn lets(caller: &Arc<Process>, process: &Process, wish: PtraceMode) -> bool {
+/// Whether `task` may access `process`, with a thread that has the credentials `its`, as it wishes.
+fn lets(task: &Task, process: &Process, its: &ArcSwap<Cred>, wish: PtraceMode) -> bool {
+    let caller = &task.process;
     if core::ptr::eq(&**caller, process) {
         return true;
     }
     let between = |mine: &Cred, its: &Cred| Standing::between(mine, its, wish);
-    let standing = caller.cred.beside(&process.cred, between);
+    let standing = task.cred.beside(its, between);
     // Dumpable or not is asked after the credentials: a change of them makes it undumpable before it shows.
     standing.allows(|| is_dumpable(process))
         && (wish != PtraceMode::Steer || in_scope(caller, standing.able, process))
@@ -208,6 +210,16 @@ pub fn with_opener<R>(
         Some(true) => Ok(act()),
         _ => Err(Errno::EPERM),
     }
+}
+
+/// As [`with`], of one thread, `task`.
+pub fn with_thread<R>(task: &Task, wish: PtraceMode, act: impl FnOnce() -> R) -> Result<R> {
+    with(&task.process, wish, || {
+        match Task::here(|caller| lets(caller, &task.process, &task.cred, wish)) {
+            Some(true) => Ok(act()),
+            _ => Err(Errno::EPERM),
+        }
+    })?
 }
 
 /// The memory of `process`, for a permitted caller; an ended process has none. EPERM.
@@ -257,7 +269,7 @@ pub fn owner_of(process: &Process) -> (u32, u32) {
 
 /// May the running process let its parent trace it? EPERM.
 pub fn may_be_traced(child: &Process, parent: &Process) -> Result<()> {
-    let (its, mine) = (child.cred.get(), parent.cred.get());
+    let (its, mine) = (child.cred_here(), parent.cred.get());
     let able = mine.has(Capability::SysPtrace);
     let scope = scope();
     if (able || mine.caps.permitted.contains(its.caps.permitted))
@@ -272,7 +284,7 @@ pub fn may_be_traced(child: &Process, parent: &Process) -> Result<()> {
 /// May the calling process see and set the limits of `process`? EPERM.
 pub fn may_limit(process: &Process) -> Result<()> {
     let caller = Process::current();
-    let (mine, its) = (caller.cred.get(), process.cred.get());
+    let (mine, its) = (caller.cred_here(), process.cred.get());
     if core::ptr::eq(&*caller, process)
         || its.is_only(mine.uid, mine.gid)
         || mine.has(Capability::SysResource)
@@ -283,9 +295,9 @@ pub fn may_limit(process: &Process) -> Result<()> {
     }
 }
 
-/// May the calling process say when the threads of `process` run? EPERM.
-pub fn may_schedule(process: &Process) -> Result<()> {
-    let (mine, its) = (Process::current().cred.get(), process.cred.get());
+/// May the running thread say when a thread with credentials `its` runs? EPERM.
+pub fn may_schedule(its: &Cred) -> Result<()> {
+    let mine = caller::cred();
     let same = [its.uid, its.euid].contains(&mine.euid);
     let no_more = mine.caps.permitted.contains(its.caps.permitted);
     if mine.has(Capability::SysNice) || (same && no_more) {

@@ -100,7 +100,7 @@ impl RlimitTable {
 impl Process {
     /// The limits of its memory for a call of one of its threads.
     pub fn bounds(&self) -> SpaceLimits {
-        let may_lock = self.cred.get().has(Capability::IpcLock);
+        let may_lock = self.cred_here().has(Capability::IpcLock);
         // Bound: a few words of one process.
         let limits = self.limits.lock();
         let bytes = |resource: usize| limits.cur(resource) as usize;

@@ -9,16 +9,19 @@
 
 pub mod access;
 pub mod cached_operations;
+mod cpu_samples;
 pub mod debug;
 pub mod flows;
 pub mod hostname;
 mod identity;
 pub mod init_process;
 pub mod limits;
+pub(crate) mod parent_thread;
 pub(crate) mod pi_state;
 pub mod remote_write;
 pub mod rseq;
 pub mod sched_params;
+pub mod sched_target;
 pub mod session;
 pub mod signals;
 mod space_ref;
@@ -39,7 +42,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use abi::errno::Result;
 use abi::linux::{CLD_DUMPED, CLD_EXITED, CLD_KILLED, STATUS_CORE};
 use account::Cred;
-use sync::{Monitor, WaitList};
+use sync::{Monitor, Once, WaitList};
 use vm::AddressSpace;
 
 pub use cached_operations::CachedOperations;
@@ -47,8 +50,8 @@ pub use file::arc_swap::{self, ArcSwap};
 pub use limits::RlimitTable;
 pub use session::{Session, Terminal};
 pub use signals::ProcessSignals;
-pub(crate) use task::NEXT_THREAD;
-pub use task::Task;
+pub(crate) use task::{CRED_PLACE, NEXT_THREAD};
+pub use task::{Task, TaskRights};
 pub(crate) use thread_list::FIRST as FIRST_THREAD;
 pub(crate) use thread_list::FoundThread;
 pub use timers::ProcessTimers;
@@ -103,8 +106,10 @@ pub struct Process {
     pub files: ArcSwap<FdTable>,
     /// Its root, working directory and umask.
     pub fs: ArcSwap<FsContext>,
-    /// Its identities.
+    /// The identity of its first thread, which others see of it. Each thread has its own.
     pub cred: ArcSwap<Cred>,
+    /// The number of the thread whose identity that is: the first, or that which has executed a program.
+    pub(crate) first_tid: AtomicI32,
     /// Its resource limits.
     pub limits: Monitor<RlimitTable>,
     /// Its program.
@@ -137,6 +142,8 @@ pub struct Process {
     /// The value set by `personality`.
     pub personality: AtomicU32,
     pub(crate) ppid: AtomicI32,
+    /// The number of its parent's thread whose child it is; 0 if the parent has no threads.
+    pub(crate) parent_tid: AtomicI32,
     /// 0 once it has been forgotten. Changes with its children held, but for that.
     pub(crate) pgrp: AtomicI32,
     /// Its group when its parent ended. The ending parent sets and reads it.
@@ -169,12 +176,10 @@ pub struct Process {
     pub oom_score_adj: AtomicI32,
     /// The last value that a superuser wrote there: other users cannot set a lower one.
     pub oom_score_adj_least: AtomicI32,
-    /// The signal that it gets when its parent ends; 0: none.
-    pub death_signal: AtomicI32,
+    /// The settings of its first thread, when that has ended.
+    pub(crate) ended_leader: Once<sched_target::EndedLeader>,
     /// Which barriers it has said it will ask for (`membarrier`).
     pub barriers: AtomicU32,
-    /// No program gives it rights any more.
-    pub no_new_privileges: AtomicBool,
     /// Held during a permitted access to it, and while its rights change.
     pub rights: Monitor<access::CredGuard>,
     /// The process that it allows to trace it.
@@ -348,7 +353,9 @@ impl Process {
 
     /// The niceness of its first thread, −20 to 19.
     pub fn nice(&self) -> i32 {
-        self.a_thread().map_or(0, |first| first.sched.nice())
+        let ended = || self.ended_sched().map_or(0, |sched| sched.nice());
+        self.a_thread()
+            .map_or_else(ended, |first| first.sched.nice())
     }
 
     /// Its program.

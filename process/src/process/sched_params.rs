@@ -132,6 +132,18 @@ impl SchedParams {
         }
     }
 
+    /// The same parameters, for after the thread's end.
+    pub(super) fn copied(&self) -> SchedParams {
+        let copy = SchedParams {
+            reset: AtomicBool::new(false),
+            ..self.inherited()
+        };
+        let standing = self.standing.load(Ordering::Relaxed);
+        copy.standing.store(standing, Ordering::Relaxed);
+        copy.set_policy(self.policy());
+        copy
+    }
+
     /// Processors on which the thread may run.
     pub fn allowed(&self) -> u64 {
         self.allowed.load(Ordering::Relaxed)

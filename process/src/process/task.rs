@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use abi::errno::Errno;
 use abi::linux::{SCHED_DEADLINE, SS_DISABLE, Sigaltstack};
@@ -18,7 +18,9 @@ use super::Process;
 use super::sched_params::{SchedParams, SchedPolicy};
 use super::signals::pending::{PendingMask, PendingSignals};
 use super::signals::set::UNBLOCKABLE;
+use account::Cred;
 use account::user::Charge;
+use file::arc_swap::ArcSwap;
 
 /// The continuation of an interrupted call with state (`nanosleep` until the same time): left in the task
 /// before returning `ERESTART_RESTARTBLOCK`.
@@ -69,8 +71,20 @@ pub struct Task {
     pub trace: super::tracee::PtraceLink,
     /// How to go on with an interrupted call that keeps state.
     pub restart: Monitor<Option<Restart>>,
+    /// Its identity. Changed by the thread itself alone.
+    pub cred: ArcSwap<Cred>,
+    /// Where generated code finds the word that leads to its identity; 0 before it starts.
+    cred_place: AtomicUsize,
+    /// No program gives it rights any more.
+    pub no_new_privileges: AtomicBool,
     /// How it is to be scheduled.
     pub sched: SchedParams,
+    /// The signal that it gets when the thread of its parent ends whose child its process is; 0: none.
+    pub death_signal: AtomicI32,
+    /// It may have children. Set before it has one, and for an heir with the process's threads held.
+    pub(crate) has_children: AtomicBool,
+    /// CPU time for which a timer of the process's has rung, nanoseconds. With the process's threads held.
+    pub(super) sampled_ns: AtomicU64,
     /// The channels that its data goes through.
     pub flows: super::flows::Flows,
     /// Page faults. Written by the thread itself only.
@@ -80,6 +94,17 @@ pub struct Task {
     /// The creator's charge.
     _charge: Option<Charge>,
 }
+
+/// The rights that a thread begins with.
+pub struct TaskRights {
+    /// Its identity.
+    pub cred: Arc<Cred>,
+    /// No program gives it more.
+    pub no_new_privileges: bool,
+}
+
+/// Offset of the address of the word that leads to its identity, for generated code.
+pub(crate) const CRED_PLACE: usize = core::mem::offset_of!(Task, cred_place);
 
 /// Offset of the next task of the process, for generated code.
 pub(crate) const NEXT_THREAD: usize = core::mem::offset_of!(Task, link) + super::thread_list::NEXT;
@@ -99,6 +124,7 @@ impl Task {
         blocked: u64,
         thread: Thread,
         charge: Option<Charge>,
+        rights: TaskRights,
         sched: impl FnOnce() -> SchedParams,
     ) -> Arc<Task> {
         let task = vm::fallible::placed(|| Task {
@@ -126,7 +152,13 @@ impl Task {
             link: Default::default(),
             trace: super::tracee::PtraceLink::default(),
             restart: Monitor::new(None),
+            cred: ArcSwap::new(rights.cred),
+            cred_place: AtomicUsize::new(0),
+            no_new_privileges: AtomicBool::new(rights.no_new_privileges),
             sched: sched(),
+            death_signal: AtomicI32::new(0),
+            has_children: AtomicBool::new(false),
+            sampled_ns: AtomicU64::new(0),
             flows: Default::default(),
             faults: AtomicU64::new(0),
             told: Default::default(),
@@ -150,6 +182,8 @@ impl Task {
 
     /// Its thread, which has not started yet, holds a count on it from now on.
     pub(super) fn own(self: &Arc<Self>) {
+        let place = core::ptr::from_ref(&self.cred).expose_provenance();
+        self.cred_place.store(place, Ordering::Relaxed);
         let tag = (self.process.pid as u64) << 32 | self.tid as u64;
         self.thread.set_tag(tag);
         self.thread.set_owner(Arc::into_raw(self.clone()) as usize);
@@ -233,7 +267,7 @@ impl Task {
     }
 
     /// Does it sleep?
-    fn sleeping(&self) -> bool {
+    pub(super) fn sleeping(&self) -> bool {
         self.thread.flags() & thread::flags::ASLEEP != 0
     }
 

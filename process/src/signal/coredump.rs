@@ -224,7 +224,7 @@ fn flat(to: &mut Vec<u8>, path: &[u8]) -> Result<()> {
 /// The name of the core of `process`. ENOMEM.
 fn file_name(process: &Process, tid: i32, signo: i32) -> Result<Vec<u8>> {
     let program = process.program();
-    let cred = process.cred.get();
+    let cred = process.cred_here();
     let pattern = pattern();
     let mut name_of = Vec::new();
     let mut has_pid = false;
@@ -283,7 +283,7 @@ fn file_name(process: &Process, tid: i32, signo: i32) -> Result<Vec<u8>> {
 
 /// A new file for the core, in place of an old one, owned by the process's user.
 fn create(process: &Process, path: &[u8]) -> Result<Arc<OpenFile>> {
-    let cred = process.cred.get();
+    let cred = process.cred_here();
     let context = process.fs.get();
     let view = WalkContext::new(context.root(), &cred, context.umask());
     if let Ok(target) = walk(&view, context.cwd(), path, false) {

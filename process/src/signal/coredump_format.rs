@@ -167,7 +167,7 @@ pub(super) fn process_info(
 ) -> Result<()> {
     const NAME: usize = 16;
     const ARGUMENTS: usize = 80;
-    let cred = process.cred.get();
+    let cred = process.cred_here();
     let program = process.program();
     let mut i = Words::default();
     i.put(&[0, b'R', 0, process.nice() as u8])?.word(0)?;

@@ -106,6 +106,11 @@ pub fn event(task: &Task, trap: &mut TrapFrame) -> bool {
         stop_by(task, trap, signo, PTRACE_EVENT_STOP);
         return true;
     }
+    event_of_call(task, trap)
+}
+
+/// The same for what the running call has done (`PTRACE_EVENT_EXEC`).
+pub fn event_of_call(task: &Task, trap: &mut TrapFrame) -> bool {
     let mut held = task.trace.state.lock();
     let Some(state) = held.as_mut() else {
         return false;
@@ -138,7 +143,7 @@ fn notify(task: &Task, status: i32) {
     let Some(tracer) = tree::find(task.trace.tracer()) else {
         return;
     };
-    let uid = task.process.cred.get().uid;
+    let uid = task.cred.get().uid;
     let info = Siginfo::child(CLD_TRAPPED, task.tid, uid, status >> 8 & 0xff, 0, 0);
     // A standard signal: adding it cannot fail.
     let _ = send::send(&tracer, None, info);

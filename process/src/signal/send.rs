@@ -47,6 +47,17 @@ pub(crate) fn queue(
     info: &Siginfo,
     origin: SignalOrigin,
 ) -> SendOutcome {
+    queue_first(process, to, None, info, origin)
+}
+
+/// The same; of the threads that would take a signal to all of them, `first` is woken if it is one.
+pub(crate) fn queue_first(
+    process: &Arc<Process>,
+    to: Option<&Arc<Task>>,
+    first: Option<&Arc<Task>>,
+    info: &Siginfo,
+    origin: SignalOrigin,
+) -> SendOutcome {
     let signo = info.signo;
     let this = bit(signo);
     // It ends all threads, whichever it was sent to; waiters for the end check only the process.
@@ -102,7 +113,7 @@ pub(crate) fn queue(
                 AddOutcome::Refused => SendOutcome::Refused,
             };
             if added != AddOutcome::Refused {
-                wake(to, &threads, this);
+                wake(to, first, &threads, this);
                 let can_end =
                     !process.signals.is_stopping() && matches!(origin, SignalOrigin::Sent);
                 // A thread that waits for the signal may go on at once: then the status is decided.
@@ -173,8 +184,8 @@ fn is_fatal(process: &Process, to: Option<&Arc<Task>>, threads: &[Arc<Task>], si
         && !threads.iter().any(|task| task.trace.is_traced())
 }
 
-/// Alerts a thread that would take the signal; for SIGKILL all threads.
-fn wake(to: Option<&Arc<Task>>, threads: &[Arc<Task>], this: u64) {
+/// Alerts a thread that would take the signal, `first` if it would; for SIGKILL all threads.
+fn wake(to: Option<&Arc<Task>>, first: Option<&Arc<Task>>, threads: &[Arc<Task>], this: u64) {
     let takes = |task: &&Arc<Task>| task.takes(this);
     if this == bit(SIGKILL) {
         // Those that were stopped or suspended natively end, too.
@@ -183,7 +194,7 @@ fn wake(to: Option<&Arc<Task>>, threads: &[Arc<Task>], this: u64) {
         if takes(&task) {
             task.attend();
         }
-    } else if let Some(task) = threads.iter().find(takes) {
+    } else if let Some(task) = first.into_iter().chain(threads).find(takes) {
         task.attend();
     }
 }
@@ -225,9 +236,10 @@ pub fn force(info: Siginfo) {
     task.attend();
 }
 
-/// May somebody with credentials `from` send `signo` to `process`?
-pub fn may_signal(from: &Cred, sender: &Process, process: &Process, signo: i32) -> bool {
-    let to = process.cred.get();
+/// May the running thread, of process `sender`, send `signo` to `process`, or to its thread, with credentials
+/// `to`?
+pub fn may_signal(sender: &Process, process: &Process, to: &Cred, signo: i32) -> bool {
+    let from = sender.cred_here();
     from.has(Capability::Kill)
         || [from.euid, from.uid]
             .iter()

@@ -129,6 +129,10 @@ impl File for SignalFd {
         Ok(done)
     }
 
+    fn moves(&self) -> [bool; 2] {
+        [true, false]
+    }
+
     /// It has no offset, and `lseek` reports no error.
     fn lseek(&self, _of: &OpenFile, _offset: i64, _whence: u32) -> Result<u64> {
         Ok(0)

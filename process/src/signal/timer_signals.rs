@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use super::rlimit_cpu;
-use super::send::{SendOutcome, queue};
+use super::send::{SendOutcome, queue_first};
 use crate::process::signals::set::{STOPPERS, UNBLOCKABLE, bit};
 use crate::process::timers::{LIMIT, ProcessTimers, UNSETTLED};
 use crate::process::{Process, Task};
@@ -103,7 +103,13 @@ fn tell(process: &Arc<Process>, mut rung: u64) {
             // The thread that was to get it has ended.
             SendOutcome::Dropped
         } else {
-            queue(process, task.as_ref(), &info, origin)
+            let samples =
+                tid == 0 && timers.with(index, |timer| timer.samples(process)) == Some(true);
+            let first = match samples {
+                true => process.sampled(bit(info.signo)),
+                false => None,
+            };
+            queue_first(process, task.as_ref(), first.as_ref(), &info, origin)
         };
         match queued {
             SendOutcome::Waits => {}

@@ -307,8 +307,8 @@ impl File for TimerFd {
         }
     }
 
-    fn read_at(&self, of: &OpenFile, _offset: u64, buf: &mut IoBuf) -> Result<usize> {
-        self.read(of, buf)
+    fn moves(&self) -> [bool; 2] {
+        [true, false]
     }
 
     /// It has no offset, and `lseek` reports no error.

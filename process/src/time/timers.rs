@@ -84,6 +84,11 @@ impl Timer {
         }
     }
 
+    /// Whether it is on the CPU time of `process`, whose timer it is.
+    pub(crate) fn samples(&self, process: &Process) -> bool {
+        matches!(self.clock, TimerClock::Cpu(clock) if !clock.of_thread && clock.who == process.pid)
+    }
+
     /// The code of its signal, as timer number `index`, and the first two words of its information.
     #[inline]
     fn told(&self, index: usize, overrun: i32) -> (i32, [u64; 2]) {
@@ -256,6 +261,9 @@ impl ProcessTimers {
             clock => clock,
         };
         timer.life = new_life();
+        if timer.samples(process) {
+            process.begin_samples();
+        }
         timer.begin(process, now, value, interval, absolute);
         if timer.lacks_alarm() {
             timer.expires = 0;
@@ -315,7 +323,7 @@ impl ProcessTimers {
         notify: Notify,
         most: u64,
     ) -> Result<usize> {
-        let user = process.cred.with(|cred| cred.user.clone());
+        let user = process.cred_here().user.clone();
         let charge = user
             .charge(Resource::Signals, 1, most)
             .ok_or(Errno::EAGAIN)?;

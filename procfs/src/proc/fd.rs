@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering;
 use super::look_into;
 use file::OpenFile;
 use file::fdtable::make_shared;
-use file::fs::attr::{Attr, FileKind};
+use file::fs::attr::{Attr, FileKind, SetAttr};
 use file::fs::inode::{Inode, OpenRequest};
 use file::fs::mount::{self, VfsPath};
 use file::fs::pseudofs::{
@@ -167,6 +167,10 @@ struct Nameless(Arc<OpenFile>);
 impl Inode for Nameless {
     fn attr(&self) -> Attr {
         self.0.file().stat(&self.0)
+    }
+
+    fn set_attr(&self, set: &SetAttr) -> Result<()> {
+        self.0.file().set_attr(&self.0, set)
     }
 
     fn open(self: Arc<Self>, how: OpenRequest) -> Result<Arc<OpenFile>> {

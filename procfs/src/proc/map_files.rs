@@ -113,7 +113,7 @@ impl MagicLink for Link {
     }
 
     fn place(&self) -> Result<VfsPath> {
-        let cred = Process::current().cred.get();
+        let cred = account::caller::cred();
         cred.need(Capability::SysAdmin)
             .or_else(|_| cred.need(Capability::CheckpointRestore))?;
         let file = self.pager.file().ok_or(Errno::ENOENT)?;

@@ -79,7 +79,7 @@ impl File for Seen {
 
     fn read_at(&self, _of: &OpenFile, offset: u64, buf: &mut IoBuf) -> Result<usize> {
         self.by_pages(offset, buf, |space, address, some, buf| {
-            space.read_at(address, some).map_err(|_| Errno::EIO)?;
+            space.peek_at(address, some).map_err(|_| Errno::EIO)?;
             buf.put(some)
         })
     }

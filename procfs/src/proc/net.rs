@@ -4,7 +4,6 @@
 
 use core::fmt::Write;
 use core::net::IpAddr;
-use core::sync::atomic::Ordering;
 
 use abi::errno::Result;
 use abi::linux::{
@@ -203,7 +202,7 @@ fn host(out: &mut TextOut, socket: &Arc<Socket>) {
         standing.state,
         if listens { 0 } else { standing.send_queue },
         standing.receive_queue,
-        socket.uid.load(Ordering::Relaxed),
+        socket.uid(),
         0,
         socket.ino,
         Arc::strong_count(socket).saturating_sub(1),

@@ -10,6 +10,7 @@ use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
 use super::look_into;
+use account::Cred;
 use account::user::Resource;
 use file::fs::pseudofs::{TextOut, TextPiece};
 use process::{Process, Task};
@@ -119,6 +120,20 @@ const BEHIND_GROUPS: u64 = 1 << 32;
 /// Groups in a record: a process may have 65536.
 const GROUPS: usize = 64;
 
+/// The identity of the thread `task`, or of the first of `process`.
+fn identity_of(process: &Process, task: Option<&Task>) -> Arc<Cred> {
+    task.map_or_else(|| process.cred.get(), |task| task.cred.get())
+}
+
+/// Whether no program gives more rights to the thread `task`, or to the first of `process`.
+fn is_bound(process: &Process, task: Option<&Task>) -> bool {
+    let of = |task: &Task| task.no_new_privileges.load(Ordering::Relaxed);
+    match task {
+        Some(task) => of(task),
+        None => process.a_thread().is_some_and(|first| of(&first)),
+    }
+}
+
 /// `/proc/PID/status`: a record up to the groups, some of groups, one of the rest.
 pub fn status(
     process: &Arc<Process>,
@@ -126,7 +141,7 @@ pub fn status(
     from: u64,
     piece: &mut TextPiece,
 ) -> Result<()> {
-    let cred = process.cred.get();
+    let cred = identity_of(process, task);
     if from == 0 && !piece.record(1, |out| identity(process, task, out)) {
         return Ok(());
     }
@@ -151,7 +166,7 @@ pub fn status(
 
 fn identity(process: &Arc<Process>, task: Option<&Task>, out: &mut TextOut) {
     let program = process.program();
-    let cred = process.cred.get();
+    let cred = identity_of(process, task);
     let letter = state(process, task);
     let tracer = match task {
         Some(task) => task.trace.tracer(),
@@ -212,7 +227,7 @@ impl core::fmt::Display for Ranges {
 }
 
 fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut TextOut) {
-    let cred = process.cred.get();
+    let cred = identity_of(process, task);
     out.push('\n');
     if let Some(space) = process.space() {
         let sizes = space.sizes();
@@ -249,7 +264,7 @@ fn state_of(process: &Arc<Process>, task: Option<&Task>, out: &mut TextOut) {
         cred.caps.effective.bits(),
         cred.caps.bounding.bits(),
         cred.caps.ambient.bits(),
-        u8::from(process.no_new_privileges.load(Ordering::Relaxed)),
+        u8::from(is_bound(process, task)),
     );
     let mut allowed = task.map_or(u64::MAX, |task| task.sched.allowed());
     if task.is_none() {

@@ -138,7 +138,7 @@ impl<M: Machine> AddressSpace<M> {
             }
             Backing::Unreserved => Content::Zeros,
             Backing::AnonymousShared { may_write } => Content::Pager {
-                pager: Arc::new(SharedAnonymous::new(self.memory)),
+                pager: Arc::new(SharedAnonymous::new(self.memory, (length / PAGE) as u64)),
                 first: 0,
                 shared: true,
                 may: possible(may_write, true),
@@ -292,7 +292,8 @@ impl<M: Machine> AddressSpace<M> {
     }
 
     /// Changes the rights of the range. Errors: `EINVAL`, `ENOMEM` (a hole in it), `EACCES` (rights that
-    /// an area may not have: a shared file opened for reading, a file on a mount without execution).
+    /// an area may not have: a shared file opened for reading, a file on a mount without execution); what is
+    /// before such a place has the rights.
     pub fn protect(&self, address: usize, length: usize, prot: Prot) -> Result<(), Errno> {
         self.protect_within(address, length, prot, &SpaceLimits::NONE)
     }
@@ -312,16 +313,9 @@ impl<M: Machine> AddressSpace<M> {
         self.admit()?;
         let mut inner = self.change();
         inner.areas.reserve()?;
-        if !inner.areas.covers(start, end) {
-            return Err(Errno::ENOMEM);
-        }
-        let refused = |area: &Area| match &area.content {
-            Content::Zeros => false,
-            Content::Pager { may, .. } => !may.contains(prot),
-        };
-        let mut touched = inner.areas.touching(start, end).iter();
-        if touched.any(|(_, area)| refused(area)) {
-            return Err(Errno::EACCES);
+        let (end, outcome) = inner.may_protect(start, end, prot);
+        if start == end {
+            return outcome;
         }
         inner.admit_rights(bounds, start, end, prot)?;
         inner.areas.admit_rights(start, end, prot)?;
@@ -345,7 +339,7 @@ impl<M: Machine> AddressSpace<M> {
             });
         gather.finish();
         inner.areas.join(first, last);
-        Ok(())
+        outcome
     }
 
     /// Forgets the pages of the range (`MADV_DONTNEED`): private zeros read as zero again. Where no page is
@@ -410,8 +404,9 @@ impl<M: Machine> AddressSpace<M> {
         self.remap_within(address, old, new, how, &SpaceLimits::NONE)
     }
 
-    /// Grows, shrinks or moves a mapping with its pages. Answers the address. Errors: `EINVAL`, `EFAULT` (not
-    /// one mapping), `ENOMEM`, also where it would not stay within `bounds`; `EAGAIN` for what is locked.
+    /// Grows, shrinks or moves a mapping with its pages; with `old` 0, maps the object of a shared one from
+    /// there on once more. Answers the address. Errors: `EINVAL`, `EFAULT` (not one mapping), `ENOMEM`, also
+    /// where it would not stay within `bounds`; `EAGAIN` for what is locked.
     pub fn remap_within(
         &self,
         address: usize,
@@ -422,7 +417,7 @@ impl<M: Machine> AddressSpace<M> {
     ) -> Result<usize, Errno> {
         let (start, old_end) = range(address, old)?;
         let new = page_ceil(new).ok_or(Errno::ENOMEM)?;
-        if new == 0 || start == old_end {
+        if new == 0 {
             return Err(Errno::EINVAL);
         }
         if new > USER_END && !matches!(how, Remap::To(_)) {
@@ -432,15 +427,18 @@ impl<M: Machine> AddressSpace<M> {
         self.admit()?;
         let mut inner = self.change();
         inner.areas.reserve()?;
-        let index = inner.areas.at(start);
-        let inside = index.is_some_and(|index| old_end <= inner.areas.get(index).1.end);
-        if !inside {
-            return Err(Errno::EFAULT);
+        let (_, (_, area)) = inner.areas.find(start).ok_or(Errno::EFAULT)?;
+        let shrinks = matches!(how, Remap::InPlace | Remap::MayMove) && new <= old;
+        // A part that is only cut off may be of several areas, and have holes.
+        if !shrinks {
+            if old == 0 && area.private() {
+                return Err(Errno::EINVAL);
+            }
+            if old.min(new) > area.end - start {
+                return Err(Errno::EFAULT);
+            }
         }
-        if new > old
-            && let Some(index) = index
-        {
-            let (_, area) = inner.areas.get(index);
+        if new > old {
             inner.admit_bytes(bounds, area, new - old, new - old)?;
         }
         if matches!(how, Remap::Leave(_) | Remap::To(_)) {
@@ -450,10 +448,7 @@ impl<M: Machine> AddressSpace<M> {
             if new != old {
                 return Err(Errno::EINVAL);
             }
-            if let Some(index) = index {
-                let (_, area) = inner.areas.get(index);
-                inner.admit_bytes(bounds, area, 0, old)?;
-            }
+            inner.admit_bytes(bounds, area, 0, old)?;
             let target = match target {
                 Some(target) => {
                     let (target, target_end) = range(target, new)?;
@@ -485,15 +480,16 @@ impl<M: Machine> AddressSpace<M> {
             return self.relocate(&mut inner, start, old.min(new), target, new, false);
         }
         if new <= old {
-            inner.areas.admit_hole(start + new, old_end)?;
             if new < old {
+                inner.areas.admit_hole(start + new, old_end)?;
                 self.unshare_tables(&inner, start + new, old_end, For::Less)?;
                 self.clear(&mut inner, start + new, old_end);
             }
             return Ok(start);
         }
         let new_end = start.checked_add(new).filter(|end| *end <= USER_END);
-        if let Some(new_end) = new_end
+        if old != 0
+            && let Some(new_end) = new_end
             && inner.areas.is_free(old_end, new_end)
         {
             let index = inner.areas.cut(start);
@@ -524,6 +520,9 @@ impl<M: Machine> AddressSpace<M> {
         new: usize,
         leaves: bool,
     ) -> Result<usize, Errno> {
+        if old == 0 {
+            return inner.map_again(start, target, new);
+        }
         // Nothing is in the free range, and what is of the other goes only behind this.
         self.unshare_tables(inner, target, target + new, For::More)?;
         self.unshare_tables(inner, start, start + old, For::More)?;
@@ -650,6 +649,33 @@ impl<M: Machine> AddressSpace<M> {
 }
 
 impl Inner {
+    /// How far the range may get the rights `prot`, and why no further. Errors: `ENOMEM`, `EACCES`.
+    fn may_protect(&self, start: usize, end: usize, prot: Prot) -> (usize, Result<(), Errno>) {
+        let reached = self.areas.covered_from(start).min(end);
+        let refused = |area: &Area| match &area.content {
+            Content::Zeros => false,
+            Content::Pager { may, .. } => !may.contains(prot),
+        };
+        let mut touched = self.areas.touching(start, reached).iter();
+        match touched.find(|(_, area)| refused(area)) {
+            Some((at, _)) => ((*at).max(start), Err(Errno::EACCES)),
+            None if reached < end => (reached, Err(Errno::ENOMEM)),
+            None => (end, Ok(())),
+        }
+    }
+
+    /// The object of the area at `start`, from there on, is mapped at the free range of `length` bytes at
+    /// `target` too.
+    fn map_again(&mut self, start: usize, target: usize, length: usize) -> Result<usize, Errno> {
+        self.areas.reserve()?;
+        let (_, (from, area)) = self.areas.find(start).ok_or(Errno::EFAULT)?;
+        let mut again = area.clone();
+        again.advance(start - from);
+        again.end = target + length;
+        self.add(target, again);
+        Ok(target)
+    }
+
     /// Adds an area in a free range. Room is reserved.
     pub(super) fn add(&mut self, start: usize, area: Area) {
         self.size += area.end - start;

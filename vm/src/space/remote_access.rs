@@ -6,8 +6,8 @@
 use super::area::Content;
 use super::{Access, AddressSpace, FaultError, Machine};
 use crate::frame::Frame;
-use crate::table::{PRESENT, WRITE, frame_of};
-use abi::errno;
+use crate::table::{PRESENT, WRITE, frame_of, occupied};
+use abi::errno::{self, Errno};
 use abi::layout::{PAGE, USER_END, page_floor};
 use core::sync::atomic::Ordering;
 
@@ -21,6 +21,52 @@ impl<M: Machine> AddressSpace<M> {
             // SAFETY: a page of this space, which stays while `each_part` shows it.
             unsafe { self.memory.read(from, at, part) }
         })
+    }
+
+    /// As [`read_at`](Self::read_at), also where the program has no rights: what it would find if it had.
+    pub fn peek_at(&self, address: usize, into: &mut [u8]) -> Result<(), FaultError> {
+        let mut done = 0;
+        while done < into.len() {
+            let at = address.checked_add(done).ok_or(FaultError::NotMapped)?;
+            let next = (into.len() - done).min(PAGE - at % PAGE);
+            let part = &mut into[done..done + next];
+            match self.read_at(at, part) {
+                Err(FaultError::Protection) => self.peek_part(at, part)?,
+                read => read?,
+            }
+            done += next;
+        }
+        Ok(())
+    }
+
+    /// The same of a part of one page to which the program has no rights.
+    fn peek_part(&self, at: usize, part: &mut [u8]) -> Result<(), FaultError> {
+        // The page is not removed between check and copy.
+        let alone = self.change();
+        let (_, (start, area)) = alone.areas.find(at).ok_or(FaultError::NotMapped)?;
+        let entry = self
+            .tables()
+            .leaf(at)
+            .map_or(0, |word| word.load(Ordering::Acquire));
+        let read = |frame: Frame, part: &mut [u8]| {
+            // SAFETY: a page of this space while no change is under way, or one that `own` counts.
+            let read = unsafe { self.memory.read(frame, at % PAGE, part) };
+            read.map_err(|_| FaultError::NotMapped)
+        };
+        if occupied(entry) {
+            return read(frame_of(entry), part);
+        }
+        let Content::Pager { pager, first, .. } = &area.content else {
+            part.fill(0);
+            return Ok(());
+        };
+        let (pager, index) = (pager.clone(), first + ((at - start) / PAGE) as u64);
+        drop(alone);
+        let own = pager.frame(index, false).map_err(|error| match error {
+            Errno::ENOMEM => FaultError::OutOfMemory,
+            _ => FaultError::BeyondEnd,
+        })?;
+        read(own.frame(), part)
     }
 
     /// Writes this space, active or not, as if the program had written. All or an error.

@@ -14,15 +14,19 @@ use sync::Monitor;
 pub(super) struct SharedAnonymous<M: Machine> {
     memory: M,
     number: u64,
+    /// So many pages it has, however far a mapping of it grows.
+    count: u64,
     pages: Monitor<BTreeMap<u64, Frame>>,
 }
 
 impl<M: Machine> SharedAnonymous<M> {
-    pub(super) fn new(memory: M) -> Self {
+    /// An object of `count` pages.
+    pub(super) fn new(memory: M, count: u64) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         SharedAnonymous {
             memory,
             number: NEXT.fetch_add(1, Ordering::Relaxed),
+            count,
             pages: Monitor::new(BTreeMap::new()),
         }
     }
@@ -30,6 +34,9 @@ impl<M: Machine> SharedAnonymous<M> {
 
 impl<M: Machine> Pager for SharedAnonymous<M> {
     fn frame(&self, index: u64, _write: bool) -> Result<FrameRef, Errno> {
+        if index >= self.count {
+            return Err(Errno::ENXIO);
+        }
         // Bound: a tree look-up and one zeroed frame.
         let mut pages = self.pages.lock();
         let frame = match pages.get(&index) {

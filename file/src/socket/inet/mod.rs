@@ -365,7 +365,7 @@ impl Family for Internet {
             share_address: AtomicBool::new(false),
             share_port: AtomicBool::new(false),
             only_six: AtomicBool::new(false),
-            uid: socket.uid.load(Ordering::Relaxed),
+            uid: socket.uid(),
             values: InetOptions::new(),
             groups: Monitor::new(MulticastGroups::new()),
             intake,

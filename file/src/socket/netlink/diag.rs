@@ -5,7 +5,6 @@
 use abi::errno::{Errno, Result};
 use abi::linux::*;
 use alloc::sync::Arc;
-use core::sync::atomic::Ordering;
 
 use super::message::Message;
 use super::{Asked, Dump, Protocol, Wanted};
@@ -112,7 +111,7 @@ fn hosts(wanted: &Wanted, from: u64, to: &mut Message) -> Option<u64> {
             expires: 0,
             rqueue: standing.receive_queue as u32,
             wqueue: standing.send_queue as u32,
-            uid: socket.uid.load(Ordering::Relaxed),
+            uid: socket.uid(),
             inode: socket.ino as u32,
         };
         to.begin(

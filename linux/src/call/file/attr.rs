@@ -19,7 +19,7 @@ use file::fs::attr::ModeBits;
 use file::fs::lease;
 use file::fs::perm;
 use file::fs::write_count::WriteAccess;
-use file::fs::{Attr, FileKind, FileTime, SetAttr, VfsPath, fsnotify, now};
+use file::fs::{Attr, FileKind, FileTime, SetAttr, fsnotify, now};
 use process::Process;
 
 /// Calls of this family.
@@ -49,19 +49,26 @@ const KEEP: u32 = u32::MAX;
 
 /// Changes what `decide` says for the attributes as they are. They are still so when it is done: else an
 /// owner's `chmod` could meet root's `chown` and give the set-id bits to a file that is no longer his.
-fn change(place: &VfsPath, decide: impl Fn(&Attr) -> Result<SetAttr>) -> Result<usize> {
+fn change(object: &FileObject, decide: impl Fn(&Attr) -> Result<SetAttr>) -> Result<usize> {
     loop {
-        let attr = place.inode.attr();
-        place.mount.writable()?;
+        let attr = match object.place() {
+            Some(place) => place.inode.attr(),
+            None => object.attr(),
+        };
+        if let Some(place) = object.place() {
+            place.mount.writable()?;
+        }
         let set = SetAttr {
             seen: Some(ModeBits::of(&attr)),
             ..decide(&attr)?
         };
-        match place.inode.set_attr(&set) {
+        match object.set_attr(&set) {
             // Somebody else has changed them meanwhile.
             Err(Errno::EAGAIN) => {}
             Ok(()) => {
-                fsnotify::file(&*place.inode, event_of(&set));
+                if let Some(place) = object.place() {
+                    fsnotify::file(&*place.inode, event_of(&set));
+                }
                 return Ok(0);
             }
             Err(error) => return Err(error),
@@ -80,8 +87,8 @@ fn event_of(set: &SetAttr) -> u32 {
     }
 }
 
-fn change_mode(caller: &FileCaller, place: &VfsPath, mode: u32) -> Result<usize> {
-    change(place, |attr| {
+fn change_mode(caller: &FileCaller, object: &FileObject, mode: u32) -> Result<usize> {
+    change(object, |attr| {
         if !perm::owns(&caller.cred, attr) {
             return Err(Errno::EPERM);
         }
@@ -101,8 +108,8 @@ fn change_mode(caller: &FileCaller, place: &VfsPath, mode: u32) -> Result<usize>
 
 fn chmod(args: &mut Args) -> Result<usize> {
     let caller = FileCaller::current();
-    let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
-    change_mode(&caller, &place, args.uint(1))
+    let object = caller.named(AT_FDCWD, args.word(0), true)?;
+    change_mode(&caller, &object, args.uint(1))
 }
 
 fn fchmod(args: &mut Args) -> Result<usize> {
@@ -111,14 +118,13 @@ fn fchmod(args: &mut Args) -> Result<usize> {
     if of.flags() & abi::linux::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    let place = of.place().ok_or(Errno::EINVAL)?;
-    change_mode(&caller, place, args.uint(1))
+    change_mode(&caller, &FileObject::Open(of), args.uint(1))
 }
 
 fn fchmodat(args: &mut Args) -> Result<usize> {
     let caller = FileCaller::current();
-    let place = caller.place(args.int(0), &user_path(args.word(1))?, true)?;
-    change_mode(&caller, &place, args.uint(2))
+    let object = caller.named(args.int(0), args.word(1), true)?;
+    change_mode(&caller, &object, args.uint(2))
 }
 
 fn fchmodat2(args: &mut Args) -> Result<usize> {
@@ -128,12 +134,12 @@ fn fchmodat2(args: &mut Args) -> Result<usize> {
     }
     let caller = FileCaller::current();
     let object = caller.object(args.int(0), args.word(1), flags, flags & NOFOLLOW == 0)?;
-    change_mode(&caller, &object.place()?, args.uint(2))
+    change_mode(&caller, &object, args.uint(2))
 }
 
-fn change_owner(caller: &FileCaller, place: &VfsPath, uid: u32, gid: u32) -> Result<usize> {
+fn change_owner(caller: &FileCaller, object: &FileObject, uid: u32, gid: u32) -> Result<usize> {
     let cred = &caller.cred;
-    change(place, |attr| {
+    change(object, |attr| {
         if !cred.has(Capability::Chown) {
             let own = cred.fsuid == attr.uid;
             let uid_ok = uid == KEEP || (own && uid == attr.uid);
@@ -166,8 +172,8 @@ fn change_owner(caller: &FileCaller, place: &VfsPath, uid: u32, gid: u32) -> Res
 
 fn by_path(args: &Args, follow: bool) -> Result<usize> {
     let caller = FileCaller::current();
-    let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, follow)?;
-    change_owner(&caller, &place, args.uint(1), args.uint(2))
+    let object = caller.named(AT_FDCWD, args.word(0), follow)?;
+    change_owner(&caller, &object, args.uint(1), args.uint(2))
 }
 
 fn chown(args: &mut Args) -> Result<usize> {
@@ -184,8 +190,7 @@ fn fchown(args: &mut Args) -> Result<usize> {
     if of.flags() & abi::linux::O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    let place = of.place().ok_or(Errno::EINVAL)?;
-    change_owner(&caller, place, args.uint(1), args.uint(2))
+    change_owner(&caller, &FileObject::Open(of), args.uint(1), args.uint(2))
 }
 
 fn fchownat(args: &mut Args) -> Result<usize> {
@@ -195,7 +200,7 @@ fn fchownat(args: &mut Args) -> Result<usize> {
     }
     let caller = FileCaller::current();
     let object = caller.object(args.int(0), args.word(1), flags, flags & NOFOLLOW == 0)?;
-    change_owner(&caller, &object.place()?, args.uint(2), args.uint(3))
+    change_owner(&caller, &object, args.uint(2), args.uint(3))
 }
 
 /// A call's wish for one time stamp.
@@ -206,7 +211,7 @@ enum Stamp {
     At(FileTime),
 }
 
-fn set_times(caller: &FileCaller, place: &VfsPath, times: [Stamp; 2]) -> Result<usize> {
+fn set_times(caller: &FileCaller, object: &FileObject, times: [Stamp; 2]) -> Result<usize> {
     if times == [Stamp::Omit; 2] {
         return Ok(0);
     }
@@ -215,13 +220,13 @@ fn set_times(caller: &FileCaller, place: &VfsPath, times: [Stamp; 2]) -> Result<
         Stamp::Omit => None,
         Stamp::At(time) => Some(time),
     };
-    change(place, |attr| {
+    change(object, |attr| {
         if !perm::owns(&caller.cred, attr) {
             // A caller that may write the file may set the time to "now", as a write would.
             if times != [Stamp::Now; 2] {
                 return Err(Errno::EPERM);
             }
-            place.inode.permits(&caller.cred, perm::WRITE)?;
+            object.permits(&caller.cred, perm::WRITE)?;
         }
         Ok(SetAttr {
             atime: time(times[0]),
@@ -240,8 +245,8 @@ fn utime(args: &mut Args) -> Result<usize> {
         }
     };
     let caller = FileCaller::current();
-    let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
-    set_times(&caller, &place, times)
+    let object = caller.named(AT_FDCWD, args.word(0), true)?;
+    set_times(&caller, &object, times)
 }
 
 fn microseconds(addr: usize) -> Result<[Stamp; 2]> {
@@ -269,8 +274,8 @@ fn microseconds(addr: usize) -> Result<[Stamp; 2]> {
 fn utimes(args: &mut Args) -> Result<usize> {
     let times = microseconds(args.word(1))?;
     let caller = FileCaller::current();
-    let place = caller.place(AT_FDCWD, &user_path(args.word(0))?, true)?;
-    set_times(&caller, &place, times)
+    let object = caller.named(AT_FDCWD, args.word(0), true)?;
+    set_times(&caller, &object, times)
 }
 
 fn futimesat(args: &mut Args) -> Result<usize> {
@@ -278,7 +283,7 @@ fn futimesat(args: &mut Args) -> Result<usize> {
     let caller = FileCaller::current();
     let flags = if args.word(1) == 0 { EMPTY } else { 0 };
     let object = caller.object(args.int(0), args.word(1), flags, true)?;
-    set_times(&caller, &object.place()?, times)
+    set_times(&caller, &object, times)
 }
 
 fn utimensat(args: &mut Args) -> Result<usize> {
@@ -324,7 +329,7 @@ fn utimensat(args: &mut Args) -> Result<usize> {
     } else {
         caller.object(args.int(0), args.word(1), flags, flags & NOFOLLOW == 0)?
     };
-    set_times(&caller, &object.place()?, times)
+    set_times(&caller, &object, times)
 }
 
 fn truncate(args: &mut Args) -> Result<usize> {
@@ -360,19 +365,52 @@ fn ftruncate(args: &mut Args) -> Result<usize> {
     Ok(0)
 }
 
+/// Whether there is such a `mode` of `fallocate`, whatever the file. EOPNOTSUPP, EINVAL.
+fn check_allocation(mode: u32) -> Result<()> {
+    const FALLOC_FL_KEEP_SIZE: u32 = 1;
+    const FALLOC_FL_PUNCH_HOLE: u32 = 2;
+    const FALLOC_FL_COLLAPSE_RANGE: u32 = 8;
+    const FALLOC_FL_ZERO_RANGE: u32 = 16;
+    const FALLOC_FL_INSERT_RANGE: u32 = 32;
+    const FALLOC_FL_UNSHARE_RANGE: u32 = 64;
+    const KNOWN: u32 = FALLOC_FL_KEEP_SIZE
+        | FALLOC_FL_PUNCH_HOLE
+        | FALLOC_FL_COLLAPSE_RANGE
+        | FALLOC_FL_ZERO_RANGE
+        | FALLOC_FL_INSERT_RANGE
+        | FALLOC_FL_UNSHARE_RANGE;
+    let has = |flag| mode & flag != 0;
+    let alone = |flag| !has(flag) || mode == flag;
+    if has(!KNOWN)
+        || (has(FALLOC_FL_PUNCH_HOLE) && (has(FALLOC_FL_ZERO_RANGE) || !has(FALLOC_FL_KEEP_SIZE)))
+    {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let unshare =
+        has(FALLOC_FL_UNSHARE_RANGE) && has(!(FALLOC_FL_UNSHARE_RANGE | FALLOC_FL_KEEP_SIZE));
+    if !alone(FALLOC_FL_COLLAPSE_RANGE) || !alone(FALLOC_FL_INSERT_RANGE) || unshare {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}
+
 fn fallocate(args: &mut Args) -> Result<usize> {
     let (offset, len) = (args.long(2), args.long(3));
     let of = Process::current().files.get().get(args.int(0))?;
+    if of.flags() & abi::linux::O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
     if offset < 0 || len <= 0 {
         return Err(Errno::EINVAL);
     }
+    check_allocation(args.uint(1))?;
     if !of.writable() {
         return Err(Errno::EBADF);
     }
-    match of.inode().map(|i| i.kind()) {
+    match of.kind() {
         Some(FileKind::Regular) => {}
         Some(FileKind::Directory) => return Err(Errno::EISDIR),
-        Some(FileKind::Fifo) | None => return Err(Errno::ESPIPE),
+        Some(FileKind::Fifo) => return Err(Errno::ESPIPE),
         _ => return Err(Errno::ENODEV),
     }
     of.file()

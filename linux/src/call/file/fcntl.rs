@@ -9,10 +9,10 @@
 
 use abi::errno::{Errno, Result};
 use abi::linux::{
-    F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETLK, F_GETOWN, F_GETPIPE_SZ, F_GETSIG, F_RDLCK,
-    F_SETFD, F_SETFL, F_SETLK, F_SETLKW, F_SETOWN, F_SETPIPE_SZ, F_SETSIG, F_UNLCK, F_WRLCK,
-    FD_CLOEXEC, Flock, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, O_APPEND, O_ASYNC, O_DIRECT, O_NOATIME,
-    O_NONBLOCK, O_PATH, RLIMIT_LOCKS, SEEK_CUR, SEEK_END, SEEK_SET,
+    F_ADD_SEALS, F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETLK, F_GETOWN, F_GETPIPE_SZ,
+    F_GETSIG, F_RDLCK, F_SETFD, F_SETFL, F_SETLK, F_SETLKW, F_SETOWN, F_SETPIPE_SZ, F_SETSIG,
+    F_UNLCK, F_WRLCK, FD_CLOEXEC, Flock, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, O_APPEND, O_ASYNC,
+    O_DIRECT, O_NOATIME, O_NONBLOCK, O_PATH, RLIMIT_LOCKS, SEEK_CUR, SEEK_END, SEEK_SET,
 };
 use abi::nr;
 use account::Cred;
@@ -78,7 +78,7 @@ fn set_flags(of: &Arc<OpenFile>, flags: u32) {
 /// for bytes that cannot go directly.
 fn check_flags(of: &OpenFile, flags: u32) -> Result<()> {
     if flags & !of.flags() & O_NOATIME != 0 {
-        let owns = |attr| perm::owns(&Process::current().cred.get(), &attr);
+        let owns = |attr| perm::owns(&account::caller::cred(), &attr);
         if !owns(of.file().stat(of)) {
             return Err(Errno::EPERM);
         }
@@ -113,7 +113,7 @@ fn descriptor_flags(files: &FdTable, fd: i32, command: i32, arg: usize) -> Resul
 /// to be made by [`record`], which also tells errors.
 fn record_now(task: &Task, fd: i32, addr: usize, off: &mut IrqsOff) -> Option<Result<usize>> {
     let process = &task.process;
-    let (files, cred) = (process.files.peek(off), process.cred.peek(off));
+    let (files, cred) = (process.files.peek(off), task.cred.peek(off));
     // SAFETY: the running thread is of the process whose table it is.
     let of = unsafe { files.at_hand(fd, off) }?;
     let wanted: Flock = vm::user::get(addr).ok()?;
@@ -250,6 +250,7 @@ fn fcntl(args: &mut Args) -> Result<usize> {
         F_SETLEASE => event::lease::set(&of, fd, arg as i32).map(|()| 0),
         F_NOTIFY => dnotify::set(&of, fd, files.lock_owner(), arg as u32).map(|()| 0),
         F_GETLEASE => Ok(lease::get(&of) as usize),
+        F_ADD_SEALS if !of.writable() => Err(Errno::EPERM),
         F_GETPIPE_SZ | F_SETPIPE_SZ if pipe::ends::of(&of).is_none() => Err(Errno::EBADF),
         _ => of.file().control(&of, command, arg),
     }
@@ -318,7 +319,7 @@ fn record(
         return Err(Errno::EINVAL);
     }
     let (start, end) = range(of, &wanted)?;
-    let file = of.inode().ok_or(Errno::EINVAL)?.id();
+    let file = of.lock_id();
     let lock = FileLock {
         start,
         end,
@@ -392,27 +393,32 @@ fn still_open(caller: &FileCaller, owner: LockOwner, fd: i32, of: &OpenFile) -> 
 }
 
 fn flock(args: &mut Args) -> Result<usize> {
+    /// Locks of this kind exist no more, and nothing is done.
+    const LOCK_MAND: i32 = 32;
+    let operation = args.int(1);
+    if operation & LOCK_MAND != 0 {
+        return Ok(0);
+    }
+    let kind = operation & !LOCK_NB;
+    if !matches!(kind, LOCK_SH | LOCK_EX | LOCK_UN) {
+        return Err(Errno::EINVAL);
+    }
     let caller = FileCaller::current();
     let of = caller.files.get(args.int(0))?;
     if of.flags() & O_PATH != 0 {
         return Err(Errno::EBADF);
     }
-    let operation = args.int(1);
-    let file = match of.inode() {
-        Some(inode) => inode.id(),
-        None => return Err(Errno::EBADF),
-    };
+    let file = of.lock_id();
     let owner = LockOwner::Flock(Arc::as_ptr(&of) as usize);
     let payer = payer(&caller);
-    let exclusive = match operation & !LOCK_NB {
-        LOCK_UN => {
-            lock::clear(file, owner, 0, u64::MAX, &payer)?;
-            return Ok(0);
-        }
-        LOCK_SH => false,
-        LOCK_EX => true,
-        _ => return Err(Errno::EINVAL),
-    };
+    if kind == LOCK_UN {
+        lock::clear(file, owner, 0, u64::MAX, &payer)?;
+        return Ok(0);
+    }
+    if !of.readable() && !of.writable() {
+        return Err(Errno::EBADF);
+    }
+    let exclusive = kind == LOCK_EX;
     let wanted = FileLock {
         start: 0,
         end: u64::MAX,
@@ -433,10 +439,10 @@ fn flock(args: &mut Args) -> Result<usize> {
 /// be made by [`flock`], which also tells errors.
 fn flock_now(task: &Task, fd: i32, operation: i32, off: &mut IrqsOff) -> Option<()> {
     let process = &task.process;
-    let (files, cred) = (process.files.peek(off), process.cred.peek(off));
+    let (files, cred) = (process.files.peek(off), task.cred.peek(off));
     // SAFETY: the running thread is of the process whose table it is.
     let of = unsafe { files.at_hand(fd, off) }?;
-    if of.flags() & O_PATH != 0 {
+    if !of.readable() && !of.writable() {
         return None;
     }
     let file = of.inode()?.id();
@@ -526,7 +532,7 @@ fn ioctl(args: &mut Args) -> Result<usize> {
             vm::user::put(arg, &(left as i32))?;
             Ok(0)
         }
-        FIGETBSZ if of.inode().is_some() => {
+        FIGETBSZ => {
             vm::user::put(arg, &4096i32)?;
             Ok(0)
         }

@@ -47,7 +47,7 @@ fn name_to_handle_at(args: &mut Args) -> Result<usize> {
     let follow = flags & AT_SYMLINK_FOLLOW as u32 != 0;
     let object = caller.object(args.int(0), args.word(1), flags, follow)?;
     // An object without a place is of a file system without handles.
-    let place = object.place().map_err(|_| Errno::EOPNOTSUPP)?;
+    let place = object.place().ok_or(Errno::EOPNOTSUPP)?;
     let handle = place.inode.handle()?;
     let head: Head = user::get(at)?;
     if head.bytes > MAX_HANDLE_SZ {

@@ -8,7 +8,7 @@
 #![deny(clippy::arithmetic_side_effects)]
 
 use abi::errno::{Errno, Result};
-use abi::linux::{IN_ACCESS, IN_MODIFY, IOV_MAX, Iovec, SEEK_CUR};
+use abi::linux::{IN_ACCESS, IN_MODIFY, IOV_MAX, Iovec, O_PATH};
 use abi::nr;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -135,14 +135,14 @@ fn behind<'a>(
 
 /// The same of a place in the file: who has no places says that first.
 fn check_at(of: &OpenFile, way: Way, at: At) -> Result<()> {
-    check(of, way).map_err(|error| match at {
-        At::Position(_) if has_no_places(of) => Errno::ESPIPE,
-        _ => error,
-    })
+    if at != At::Offset && has_no_places(of) {
+        return Err(Errno::ESPIPE);
+    }
+    check(of, way)
 }
 
 pub(super) fn has_no_places(of: &OpenFile) -> bool {
-    of.file().lseek(of, 0, SEEK_CUR as u32) == Err(Errno::ESPIPE)
+    of.published().is_none() && !of.file().has_places(of)
 }
 
 pub(super) fn transfer(of: &OpenFile, way: Way, at: At, buf: &mut IoBuf) -> Result<usize> {
@@ -221,7 +221,35 @@ fn lseek(args: &mut Args) -> Result<usize> {
     result.map(|offset| offset as usize)
 }
 
-fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
+const RWF_HIPRI: u32 = 1;
+const RWF_DSYNC: u32 = 2;
+const RWF_SYNC: u32 = 4;
+const RWF_NOWAIT: u32 = 8;
+const RWF_APPEND: u32 = 16;
+
+/// Whether one call for `of` may have `flags` (`RWF_…`). EOPNOTSUPP.
+fn check_call_flags(of: &OpenFile, way: Way, flags: u32) -> Result<()> {
+    if flags & !(RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND) != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let [reads, writes] = of.file().takes_flags(of);
+    let plain = (way == Way::Read && !reads) || (way == Way::Write && !writes);
+    let waits = of.kind() != Some(FileKind::Char) || !of.file().is_always_ready();
+    if (plain && flags & !RWF_HIPRI != 0) || (waits && flags & RWF_NOWAIT != 0) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    Ok(())
+}
+
+/// Stores what a call with `flags` wrote, if it is to be stored at once.
+fn store(of: &OpenFile, flags: u32) -> Result<()> {
+    match flags & (RWF_DSYNC | RWF_SYNC) {
+        0 => Ok(()),
+        flags => of.file().sync(of, flags & RWF_SYNC == 0),
+    }
+}
+
+fn vector(args: &Args, way: Way, at: At, flags: u32) -> Result<usize> {
     let of = Process::current().files.get().opened(args.int(0))?;
     let plainly = check_at(&of, way, at);
     if plainly.is_err() && plainly != Err(Errno::EINVAL) {
@@ -231,13 +259,24 @@ fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
         return Err(Errno::EINVAL);
     }
     let pieces: Vec<Iovec> = vm::user::array(args.word(1), args.uint(2) as usize)?;
-    let buffer = || IoBuf::scattered(&pieces);
+    let appends = way == Way::Write && flags & RWF_APPEND != 0;
+    let buffer = || {
+        let buf = IoBuf::scattered(&pieces)?;
+        Ok(if appends { buf.to_end() } else { buf })
+    };
     let mut buf = buffer()?;
+    let [reads, writes] = of.file().moves();
+    if (way == Way::Read && !reads) || (way == Way::Write && !writes) {
+        return Err(Errno::EINVAL);
+    }
     if buf.remaining() == 0 {
         return Ok(0);
     }
     if let At::Position(offset) = at {
         ends(offset, buf.remaining())?;
+    }
+    if flags != 0 {
+        check_call_flags(&of, way, flags)?;
     }
     if let Err(error) = plainly {
         return filtered(&of, way, at, error, buffer);
@@ -245,6 +284,9 @@ fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
     let result = transfer(&of, way, at, &mut buf);
     if of.stands_apart() {
         behind(&of, way, &result, buffer);
+    }
+    if way == Way::Write && result.is_ok() {
+        store(&of, flags)?;
     }
     if at == At::Offset && pieces.len() == 1 && result.is_ok() {
         of.used_plainly(match way {
@@ -256,11 +298,11 @@ fn vector(args: &Args, way: Way, at: At) -> Result<usize> {
 }
 
 fn readv(args: &mut Args) -> Result<usize> {
-    vector(args, Way::Read, At::Offset)
+    vector(args, Way::Read, At::Offset, 0)
 }
 
 fn writev(args: &mut Args) -> Result<usize> {
-    vector(args, Way::Write, At::Offset)
+    vector(args, Way::Write, At::Offset, 0)
 }
 
 fn positional(args: &Args, way: Way) -> Result<usize> {
@@ -296,21 +338,19 @@ fn pwrite64(args: &mut Args) -> Result<usize> {
 
 fn preadv(args: &mut Args) -> Result<usize> {
     let offset = unsigned(args.long(3))?;
-    vector(args, Way::Read, At::Position(offset))
+    vector(args, Way::Read, At::Position(offset), 0)
 }
 
 fn pwritev(args: &mut Args) -> Result<usize> {
     let offset = unsigned(args.long(3))?;
-    vector(args, Way::Write, At::Position(offset))
+    vector(args, Way::Write, At::Position(offset), 0)
 }
 
 fn vector2(args: &Args, way: Way) -> Result<usize> {
-    if args.uint(5) != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
+    let flags = args.uint(5);
     match args.long(3) {
-        -1 => vector(args, way, At::Offset),
-        offset => vector(args, way, At::Position(unsigned(offset)?)),
+        -1 => vector(args, way, At::Offset, flags),
+        offset => vector(args, way, At::Position(unsigned(offset)?), flags),
     }
 }
 
@@ -406,10 +446,6 @@ pub(super) fn put_back(addr: usize, at: At) -> Result<()> {
     }
 }
 
-pub(super) fn kind(of: &Arc<OpenFile>) -> Option<FileKind> {
-    of.inode().map(|i| i.kind())
-}
-
 fn copy_file_range(args: &mut Args) -> Result<usize> {
     let files = Process::current().files.get();
     let from = files.get(args.int(0))?;
@@ -417,17 +453,20 @@ fn copy_file_range(args: &mut Args) -> Result<usize> {
     if args.uint(5) != 0 {
         return Err(Errno::EINVAL);
     }
+    if (from.flags() | to.flags()) & O_PATH != 0 {
+        return Err(Errno::EBADF);
+    }
+    let kinds = [from.kind(), to.kind()];
+    if kinds.contains(&Some(FileKind::Directory)) {
+        return Err(Errno::EISDIR);
+    }
+    if kinds != [Some(FileKind::Regular); 2] {
+        return Err(Errno::EINVAL);
+    }
     check(&from, Way::Read)?;
     check(&to, Way::Write)?;
     if to.appending() {
         return Err(Errno::EBADF);
-    }
-    for of in [&from, &to] {
-        match kind(of) {
-            Some(FileKind::Regular) => {}
-            Some(FileKind::Directory) => return Err(Errno::EISDIR),
-            _ => return Err(Errno::EINVAL),
-        }
     }
     let count = args.word(4);
     let (mut from_at, from_start) = at(args.word(1), &from, count)?;
@@ -457,7 +496,7 @@ fn fdatasync(args: &mut Args) -> Result<usize> {
 
 fn do_sync(fd: i32, data: bool) -> Result<usize> {
     let of = Process::current().files.get().opened(fd)?;
-    match kind(&of) {
+    match of.kind() {
         Some(FileKind::Regular | FileKind::Directory | FileKind::Block) => {
             of.file().sync(&of, data)?
         }
@@ -489,8 +528,8 @@ fn fadvise64(args: &mut Args) -> Result<usize> {
     const POSIX_FADV_DONTNEED: i32 = 4;
     const POSIX_FADV_NOREUSE: i32 = 5;
     let of = Process::current().files.get().opened(args.int(0))?;
-    match kind(&of) {
-        None | Some(FileKind::Fifo) => Err(Errno::ESPIPE),
+    match of.kind() {
+        Some(FileKind::Fifo) => Err(Errno::ESPIPE),
         _ if args.long(2) < 0 => Err(Errno::EINVAL),
         _ => match args.int(3) {
             POSIX_FADV_NORMAL
@@ -520,7 +559,7 @@ fn sync_file_range(args: &mut Args) -> Result<usize> {
     if offset < 0 || offset.wrapping_add(count) < offset {
         return Err(Errno::EINVAL);
     }
-    match kind(&of) {
+    match of.kind() {
         Some(FileKind::Regular) if flags != 0 => of.file().sync(&of, true).map(|()| 0),
         Some(FileKind::Regular | FileKind::Directory) => Ok(0),
         _ => Err(Errno::ESPIPE),
@@ -530,7 +569,7 @@ fn sync_file_range(args: &mut Args) -> Result<usize> {
 fn readahead(args: &mut Args) -> Result<usize> {
     let of = Process::current().files.get().opened(args.int(0))?;
     check(&of, Way::Read)?;
-    match kind(&of) {
+    match of.kind() {
         Some(FileKind::Regular) => Ok(0),
         _ => Err(Errno::EINVAL),
     }

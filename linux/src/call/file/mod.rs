@@ -30,7 +30,7 @@ use account::Cred;
 use file::OpenFile;
 use file::fdtable::FdTable;
 use file::fs::walk::{WalkContext, WalkTarget, walk};
-use file::fs::{Attr, FileKind, FsContext, VfsPath};
+use file::fs::{Attr, FileKind, FsContext, SetAttr, VfsPath, perm};
 use process::Process;
 
 /// The calling process.
@@ -62,11 +62,30 @@ impl FileObject {
         }
     }
 
-    /// The place, of what has one. `EBADF` for what has none.
-    pub fn place(&self) -> Result<VfsPath> {
+    /// The place, of what has one.
+    pub fn place(&self) -> Option<&VfsPath> {
         match self {
-            FileObject::Place(place) => Ok(place.clone()),
-            FileObject::Open(of) => of.place().cloned().ok_or(Errno::EBADF),
+            FileObject::Place(place) => Some(place),
+            FileObject::Open(of) => of.place(),
+        }
+    }
+
+    /// Changes attributes. EAGAIN: those that permission depended on have changed.
+    pub fn set_attr(&self, set: &SetAttr) -> Result<()> {
+        match self {
+            FileObject::Place(place) => place.inode.set_attr(set),
+            FileObject::Open(of) => match of.place() {
+                Some(place) => place.inode.set_attr(set),
+                None => of.file().set_attr(of, set),
+            },
+        }
+    }
+
+    /// Whether `cred` may do `want` (`perm::…`). EACCES.
+    pub fn permits(&self, cred: &Cred, want: u32) -> Result<()> {
+        match self.place() {
+            Some(place) => place.inode.permits(cred, want),
+            None => perm::may(cred, &self.attr(), want),
         }
     }
 }
@@ -78,7 +97,7 @@ impl FileCaller {
         FileCaller {
             files: process.files.get(),
             fs: process.fs.get(),
-            cred: process.cred.get(),
+            cred: process.cred_here(),
             process,
         }
     }
@@ -115,6 +134,15 @@ impl FileCaller {
     /// The file that `path` names.
     pub fn place(&self, dirfd: i32, path: &[u8], follow: bool) -> Result<VfsPath> {
         self.target(dirfd, path, follow)?.existing()
+    }
+
+    /// The file that the path at user address `addr` names.
+    pub fn named(&self, dirfd: i32, addr: usize, follow: bool) -> Result<FileObject> {
+        Ok(FileObject::Place(self.place(
+            dirfd,
+            &user_path(addr)?,
+            follow,
+        )?))
     }
 
     /// The file that the path at user address `addr` names; with `AT_EMPTY_PATH` in `flags` and no path,

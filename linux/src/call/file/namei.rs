@@ -281,7 +281,7 @@ fn do_link(from: (i32, usize), to: (i32, usize), flags: u32) -> Result<usize> {
     }
     let follow = flags & AT_SYMLINK_FOLLOW as u32 != 0;
     let old = caller.object(from.0, from.1, flags, follow)?;
-    let old = old.place().map_err(|_| Errno::EXDEV)?;
+    let old = old.place().ok_or(Errno::EXDEV)?;
     let path = user_path(to.1)?;
     let new = caller.target(to.0, &path, false)?;
     vacant(&caller, &new, false)?;

@@ -168,7 +168,7 @@ fn waits(key: &PathKey, mode: u32, who: CredId) -> Option<(Arc<OpenFile>, bool)>
     let path = lockfree_walk::PaddedPath::of(key);
     let found = Task::here(|task| {
         let process = &task.process;
-        let cred = process.cred.get();
+        let cred = task.cred.get();
         let context = process.fs.get();
         lockfree_walk::inactive_description(&context, path, &cred, mode)
     });
@@ -200,7 +200,7 @@ fn learn(of: &OpenFile, key: &PathKey, generation: u64, flags: u32, who: CredId)
 fn fill(key: &mut PathKey, addr: usize) -> Option<CredId> {
     let (who, start) = Task::here(|task| {
         let process = &task.process;
-        let who = process.cred.with(Cred::who);
+        let who = task.cred.with(Cred::who);
         Some((who, process.fs.with(|fs| fs.key())?))
     })??;
     if who == NOBODY {

@@ -110,7 +110,7 @@ fn make_close() -> Result<usize, OutOfCode> {
 extern "sysv64" fn open(key: &mut PathKey, flags: u32, off: IrqsOff) -> isize {
     let open = |task: &Arc<Task>| {
         let process = &task.process;
-        let who = process.cred.peek(&off).who();
+        let who = task.cred.peek(&off).who();
         let start = if key.absolute() && one_root() {
             Some(0)
         } else {
@@ -140,7 +140,7 @@ fn open_by_entries(task: &Arc<Task>, key: &PathKey, flags: u32, off: &IrqsOff) -
         return None;
     }
     let process = &task.process;
-    let (cred, context) = (process.cred.peek(off), process.fs.peek(off));
+    let (cred, context) = (task.cred.peek(off), process.fs.peek(off));
     let mode = flags & O_ACCMODE;
     let found = lockfree_walk::reached(context, PaddedPath::of(key), cred, mode, off)?;
     let list = found.list()?;

@@ -159,7 +159,7 @@ fn at_parent<'p, R>(
     off: &IrqsOff,
 ) -> Option<(R, &'p [u8])> {
     let process = &task.process;
-    let (cred, context) = (process.cred.peek(off), process.fs.peek(off));
+    let (cred, context) = (task.cred.peek(off), process.fs.peek(off));
     let parent = parent_lookup::find(context, path, cred, off)?;
     Some((found(&parent, cred)?, parent.name))
 }
@@ -187,7 +187,7 @@ fn make(addr: usize, flags: u32, mode: u32, off: &mut IrqsOff) -> Option<isize> 
         Some(Making {
             dir,
             name,
-            cred: process.cred.get(),
+            cred: task.cred.get(),
             umask: process.fs.peek(off).umask(),
             files: process.files.get(),
         })

@@ -18,7 +18,7 @@ use core::sync::atomic::Ordering;
 use quaject::pipe::{ReadEnd, WriteEnd};
 
 use super::io::{
-    At, Way, at, check, copy, ends as within, has_no_places, kind, put_back, told, transfer,
+    At, Way, at, check, copy, ends as within, has_no_places, put_back, told, transfer,
 };
 use crate::call::{Args, Handler};
 use abi::linux::POLLIN;
@@ -370,8 +370,13 @@ fn sendfile(args: &mut Args) -> Result<usize> {
             done?
         }
         None => {
-            let never = to.file().splices(&to) == SpliceKind::Never;
-            if kind(&from) != Some(FileKind::Regular) || to.appending() || never {
+            if from.kind() != Some(FileKind::Regular) || to.appending() {
+                return Err(Errno::EINVAL);
+            }
+            if count == 0 {
+                return Ok(0);
+            }
+            if to.file().splices(&to) == SpliceKind::Never {
                 return Err(Errno::EINVAL);
             }
             copy(&from, &mut from_at, &to, &mut At::Offset, count)?

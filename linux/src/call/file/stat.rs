@@ -5,8 +5,7 @@
 use abi::errno::{Errno, Result};
 use abi::linux::{
     AT_EACCESS, AT_EMPTY_PATH, AT_FDCWD, AT_NO_AUTOMOUNT, AT_SYMLINK_NOFOLLOW, F_OK, PATH_MAX,
-    PIPEFS_MAGIC, R_OK, STATX_ATTR_MOUNT_ROOT, STATX_BTIME, STATX_MNT_ID, Statfs, Ustat, W_OK,
-    X_OK,
+    R_OK, STATX_ATTR_MOUNT_ROOT, STATX_BTIME, STATX_MNT_ID, Statfs, Ustat, W_OK, X_OK,
 };
 use abi::nr;
 use machine::irqs_off::IrqsOff;
@@ -17,7 +16,6 @@ use account::Cred;
 use codegen::fault_injection::refused;
 use file::fs::lockfree_walk;
 use file::fs::mount::mount_from;
-use file::fs::perm;
 use file::fs::{Attr, FileKind, FsContext, VfsPath};
 use process::{Process, Task};
 use thread::frameless::NOT_HANDLED;
@@ -59,7 +57,7 @@ fn at_once(mut path: UserPath, addr: usize, follow: bool) -> Option<Result<usize
     let inode = Task::here(|task| {
         let process = &task.process;
         let found = |fs: &FsContext, cred: &Cred| lockfree_walk::inode(fs, path, cred, follow);
-        process.fs.beside(&process.cred, found)
+        process.fs.beside(&task.cred, found)
     })
     .flatten()?;
     Some(put_stat(&inode.attr(), addr))
@@ -166,7 +164,7 @@ fn statx(args: &mut Args) -> Result<usize> {
     let mut out = object.attr().to_statx();
     // Told only to who asks.
     out.mask &= !STATX_BTIME | mask & STATX_BTIME;
-    if let Ok(place) = object.place() {
+    if let Some(place) = object.place() {
         out.attributes_mask |= STATX_ATTR_MOUNT_ROOT;
         if place.is_mount_root() {
             out.attributes |= STATX_ATTR_MOUNT_ROOT;
@@ -201,12 +199,8 @@ fn do_access(dirfd: i32, addr: usize, mode: i32, flags: u32) -> Result<usize> {
         return Ok(0);
     }
     let attr = object.attr();
-    let place = object.place();
-    match &place {
-        Ok(place) => place.inode.permits(&caller.cred, mode as u32)?,
-        Err(_) => perm::may(&caller.cred, &attr, mode as u32)?,
-    }
-    if let Ok(place) = place {
+    object.permits(&caller.cred, mode as u32)?;
+    if let Some(place) = object.place() {
         let stored = matches!(
             attr.kind(),
             FileKind::Regular | FileKind::Directory | FileKind::Symlink
@@ -242,7 +236,7 @@ fn do_readlink(dirfd: i32, path: usize, buf: usize, size: i32) -> Result<usize> 
     let path = user_path(path)?;
     let place = if path.is_empty() {
         let object = caller.itself(dirfd)?;
-        object.place().map_err(|_| Errno::ENOENT)?
+        object.place().cloned().ok_or(Errno::ENOENT)?
     } else {
         caller.place(dirfd, &path, false)?
     };
@@ -289,7 +283,7 @@ fn fstatfs(args: &mut Args) -> Result<usize> {
     let out = match of.place() {
         Some(place) => of_mount(place),
         None => Statfs {
-            kind: PIPEFS_MAGIC,
+            kind: of.file().magic(),
             bsize: 4096,
             frsize: 4096,
             namelen: 255,

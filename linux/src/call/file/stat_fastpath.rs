@@ -272,7 +272,7 @@ fn address(shown: &Published) -> isize {
 #[inline(always)]
 fn by_path(task: &Arc<Task>, path: &PathKey, follow: bool, off: &IrqsOff) -> isize {
     let process = &task.process;
-    let (cred, context) = (process.cred.peek(off), process.fs.peek(off));
+    let (cred, context) = (task.cred.peek(off), process.fs.peek(off));
     said(lockfree_walk::find(
         context,
         PaddedPath::of(path),
@@ -333,7 +333,7 @@ fn at(task: &Arc<Task>, path: &PathKey, fd: i32, flags: u32, off: &IrqsOff) -> O
         return Some(by_path(task, path, follow, off));
     }
     let process = &task.process;
-    let cred = process.cred.peek(off);
+    let cred = task.cred.peek(off);
     // SAFETY: as in `behind`.
     let of = unsafe { process.files.peek(off).at_hand(fd, off) }?;
     let answer = lockfree_walk::find_from(of.place()?, PaddedPath::of(path), cred, follow, off);

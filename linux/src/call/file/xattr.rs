@@ -4,7 +4,7 @@
 //! none answers EOPNOTSUPP, and lists nothing.
 
 use abi::errno::{Errno, Result};
-use abi::linux::{AT_FDCWD, IN_ATTRIB, O_PATH, S_ISVTX};
+use abi::linux::{AT_FDCWD, IN_ATTRIB, O_PATH, S_IFDIR, S_IFMT, S_IFREG, S_ISVTX};
 use abi::nr;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -123,11 +123,11 @@ impl Object {
         }
         if name.starts_with(b"user.") {
             let attr = self.attr();
-            let kind = attr.kind();
-            if !matches!(kind, FileKind::Regular | FileKind::Directory) {
+            // A file of no kind, as a counter, has none either.
+            if !matches!(attr.mode & S_IFMT, S_IFREG | S_IFDIR) {
                 return Err(hidden);
             }
-            let sticky = kind == FileKind::Directory && attr.mode & S_ISVTX != 0;
+            let sticky = attr.kind() == FileKind::Directory && attr.mode & S_ISVTX != 0;
             if changes && sticky && !perm::owns(cred, &attr) {
                 return Err(Errno::EPERM);
             }

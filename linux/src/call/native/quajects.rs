@@ -377,6 +377,10 @@ impl File for Handle {
         buf.put(text.get(from..).unwrap_or_default())
     }
 
+    fn has_places(&self, _of: &OpenFile) -> bool {
+        true
+    }
+
     fn lseek(&self, of: &OpenFile, offset: i64, whence: u32) -> Result<u64> {
         of.sought(offset, whence, || None)
     }

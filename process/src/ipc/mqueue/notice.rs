@@ -94,7 +94,7 @@ impl QueueNotify {
             return;
         }
         let (pid, uid) =
-            Task::here(|task| (task.process.pid, task.process.cred.get().uid)).unwrap_or_default();
+            Task::here(|task| (task.process.pid, task.cred.get().uid)).unwrap_or_default();
         let mut info = Siginfo::sent(signo, SI_MESGQ, pid, uid);
         info.fields[1] = value;
         // With too many waiting already this one is lost, as on Linux.

@@ -128,26 +128,31 @@ fn found_session(leader: &Arc<Process>) {
     index::show(leader);
 }
 
-/// Makes `child`, a copy of `maker`, visible with its first thread `task`.
+/// Makes `child`, a copy of the process of `by`, the running thread, visible with its first thread `task`.
 ///
 /// # Errors
-/// `ERESTARTNOINTR`: `missed` says that `maker` has a signal to take, whose sender may have found `maker` and
-/// not the child; or `maker` has gone to another group since the copy was made. `ENOMEM`.
+/// `ERESTARTNOINTR`: `missed` says that the maker has a signal to take, whose sender may have found the maker
+/// and not the child; or the maker has gone to another group since the copy was made. `ENOMEM`.
 pub(crate) fn enter(
     child: &Arc<Process>,
     task: &Arc<Task>,
-    maker: &Process,
+    by: &Task,
     missed: impl Fn() -> bool,
 ) -> Result<()> {
+    let maker = &*by.process;
     // Bound: a few words: a child enters.
     let mut children = maker.children.lock();
     let enter = |among: &mut _| enter_among(among, child, task, maker, missed);
     if child.ppid() == maker.pid {
+        child.parent_tid.store(by.tid, Ordering::Relaxed);
+        by.has_children.store(true, Ordering::Relaxed);
         return enter(&mut children);
     }
     // The order of the monitors is from child to parent, as for a process that ends and hands children over.
     with_parent(maker, |parent, siblings| {
         child.ppid.store(parent.pid, Ordering::Relaxed);
+        let same = maker.parent_tid.load(Ordering::Relaxed);
+        child.parent_tid.store(same, Ordering::Relaxed);
         enter(siblings)
     })
 }
@@ -283,10 +288,12 @@ fn adopt(
 ) -> usize {
     // A child becomes a zombie under the monitor of its parent's children. The caller holds it for `all`.
     let mut kept = 0;
+    let heir_thread = heir.heir();
     for at in 0..all.len() {
         let child = &all[at];
         child.left_group.store(child.pgrp(), Ordering::Relaxed);
         child.ppid.store(heir.pid, Ordering::Relaxed);
+        child.parent_tid.store(heir_thread, Ordering::Relaxed);
         // The parent that chose another signal is gone.
         child.exit_signal.store(SIGCHLD, Ordering::Relaxed);
         // A zombie stays until its end has been reported to its tracer.

@@ -77,6 +77,9 @@ fn areas_are_cut_and_joined() {
         space.protect(A + 7 * PAGE, 2 * PAGE, Prot::READ),
         Err(Errno::ENOMEM)
     );
+    // The part before the hole has the rights.
+    assert_eq!(areas(&space).len(), 4);
+    space.protect(A + 7 * PAGE, PAGE, Prot::RW).unwrap();
     space.protect(A + 4 * PAGE, PAGE, Prot::RW).unwrap();
     assert_eq!(areas(&space).len(), 1);
     assert_eq!(space.size(), 8 * PAGE);
@@ -184,12 +187,17 @@ fn remap_keeps_the_pages() {
     assert_eq!(read(&space, there), Ok(b'r'));
     assert_eq!(space.size(), (1 + 4 + 1 + 2) * PAGE);
     assert_eq!(
-        space.remap(there, 3 * PAGE, PAGE, Remap::MayMove),
+        space.remap(there, 3 * PAGE, 4 * PAGE, Remap::MayMove),
         Err(Errno::EFAULT)
     );
+    // The part that is cut off may have holes.
     assert_eq!(
-        space.remap(there, 2 * PAGE, PAGE, Remap::MayMove),
+        space.remap(there, 3 * PAGE, PAGE, Remap::MayMove),
         Ok(there)
+    );
+    assert_eq!(
+        space.remap(there, 0, PAGE, Remap::MayMove),
+        Err(Errno::EINVAL)
     );
     drop(space);
     assert_eq!(memory.frames().stats().free, before);

@@ -160,9 +160,10 @@ impl Family {
                 let whole = (start..start + count).all(|page| model.contains_key(&page));
                 let result = space.protect(at(start), count * PAGE, prot);
                 assert_eq!(result.is_ok(), whole);
-                if whole {
-                    for page in start..start + count {
-                        model.get_mut(&page).unwrap().prot = prot;
+                for page in start..start + count {
+                    match model.get_mut(&page) {
+                        Some(page) => page.prot = prot,
+                        None => break,
                     }
                 }
             }
@@ -261,9 +262,10 @@ impl Family {
 }
 
 fn moved(model: &mut Model, from: usize, old: usize, to: usize, new: usize) {
-    let pages: Vec<_> = (0..old)
+    let pages: Vec<_> = (0..old.min(new))
         .map(|i| model.remove(&(from + i)).unwrap())
         .collect();
+    (new..old).for_each(|i| drop(model.remove(&(from + i))));
     (to..to + new).for_each(|page| drop(model.remove(&page)));
     for (i, page) in pages.into_iter().take(new).enumerate() {
         model.insert(to + i, page);
