@@ -408,7 +408,8 @@ static void often_opened(void)
     make("o", "text", 0, 0, 0600);
     equal(often(name, O_RDWR), 0, "root opens a file of his again and again");
     become(ONE);
-    equal(opens(name, O_RDONLY), EACCES, "another may not for that");
+    equal(opens(name, O_RDWR), EACCES, "another may not for that");
+    equal(opens(name, O_RDONLY), EACCES, "nor for reading");
     become(0);
     chmod("o", 0644);
     become(ONE);
@@ -425,7 +426,8 @@ static void often_opened(void)
     become(ONE);
     equal(often(name, O_RDWR), 0, "the owner");
     become(TWO);
-    equal(opens(name, O_RDONLY), EACCES, "not another");
+    equal(opens(name, O_RDWR), EACCES, "not another, as he has just done");
+    equal(opens(name, O_RDONLY), EACCES, "nor for reading");
     become_in(TWO, ONE);
     equal(opens(name, O_RDONLY), EACCES, "nor the group, which has no right");
     become(0);

@@ -102,6 +102,12 @@ static void masks(void)
     to_raise = a;
     raise(a);
     check(was(4, a, -a, a, -a), "a handler's own signal waits");
+    sigset_t own = set_of(a, 0);
+    sigprocmask(SIG_BLOCK, &own, 0);
+    raise(a);
+    to_raise = a;
+    sigprocmask(SIG_UNBLOCK, &own, 0);
+    check(was(4, a, -a, a, -a), "so it does where the first one has waited, too");
     handle(a, nest, SA_NODEFER, 0);
     to_raise = a;
     raise(a);
@@ -308,11 +314,10 @@ static void look_around(int number)
     found_stack = (long)__builtin_frame_address(0);
 }
 
-static void frames(void)
+/* A leaf function may keep things below its stack pointer. The direction flag is set meanwhile. */
+static long lost_below(void)
 {
-    handle(SIGUSR1, look_around, 0, 0);
     long below = 0, wrong = 0, result;
-    /* A leaf function may keep things below its stack pointer. The direction flag is set meanwhile. */
     for (int offset = 8; offset <= 128; offset += 8) {
         __asm__ volatile("sub $4096, %%rsp; mov %3, (%%rsp, %2); std; mov $62, %%eax; syscall; cld; mov "
                          "(%%rsp, %2), %0; add $4096, %%rsp"
@@ -322,7 +327,13 @@ static void frames(void)
                          : "rcx", "r11", "memory", "cc");
         wrong += below != 0x123456789abcdef0 + offset || result != 0;
     }
-    equal(wrong, 0, "what lies in the red zone is left alone");
+    return wrong;
+}
+
+static void frames(void)
+{
+    handle(SIGUSR1, look_around, 0, 0);
+    equal(lost_below(), 0, "what lies in the red zone is left alone");
     equal(found_flags & (1 << 10), 0, "the direction flag is clear in a handler");
     equal(found_stack & 15, 0, "whose stack is aligned");
     struct sigaction action = {.sa_handler = look_around, .sa_flags = SA_ONSTACK};
@@ -332,6 +343,8 @@ static void frames(void)
     sigaltstack(&stack, 0);
     raise(SIGUSR1);
     equal(found_stack & 15, 0, "also at the end of a stack that is not");
+    handle(SIGUSR1, look_around, 0, 0);
+    equal(lost_below(), 0, "the red zone, too, by a handler that does not ask for the stack there is");
     stack.ss_flags = SS_DISABLE;
     sigaltstack(&stack, 0);
     munmap(alternate, 65536);

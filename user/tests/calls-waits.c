@@ -208,6 +208,7 @@ static void futexes(void)
     int others = 0, count = 0;
     for (int i = 0; i < 5000 && !count; i++) {
         others += futex(there, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 9, 0, 0, 0);
+        others += futex(there, FUTEX_WAKE_BITSET | FUTEX_PRIVATE_FLAG, 9, 0, 0, ~0u);
         count = futex(there, FUTEX_WAKE, 9, 0, 0, 0);
         if (!count)
             usleep(1000);

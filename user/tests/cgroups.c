@@ -254,6 +254,48 @@ static void moves(void)
     equal(status_of(child), 0, "before its parent has waited");
 }
 
+/* How often the lists of a group have its processes, read `size` bytes at a time: -1, unless each is there
+ * once, in order. */
+static int listed(const char *file, const pid_t *children, int count, size_t size)
+{
+    char text[1024];
+    int fd = open(at("%s", file), O_RDONLY);
+    size_t length = 0;
+    ssize_t more;
+    while (length + size < sizeof text && (more = read(fd, text + length, size)) > 0)
+        length += more;
+    close(fd);
+    text[length] = 0;
+    char *next = text;
+    int found = 0;
+    while (found < count && strtol(next, &next, 10) == children[found])
+        found++;
+    return found == count && strcmp(next, "\n") == 0 ? found : -1;
+}
+
+/* Lists are whole however they are read. */
+static void lists(void)
+{
+    enum { COUNT = 12 };
+    pid_t children[COUNT];
+    make("t");
+    for (int i = 0; i < COUNT; i++)
+        children[i] = sleeper();
+    for (int i = 0; i < COUNT; i++)
+        goes(children[i], "t");
+    static const size_t sizes[] = {1, 7, 500};
+    for (int i = 0; i < 3; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "processes, and their threads, read %zu bytes at a time", sizes[i]);
+        check(listed("t/cgroup.procs", children, COUNT, sizes[i]) == COUNT &&
+                  listed("t/cgroup.threads", children, COUNT, sizes[i]) == COUNT,
+              name);
+    }
+    for (int i = 0; i < COUNT; i++)
+        kill_child(children[i]);
+    equal(removed_soon("t"), 0, "their group is removed");
+}
+
 static void controls(void)
 {
     make("t");
@@ -704,10 +746,10 @@ static uint32_t roll(uint32_t sides)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"names", names},     {"moves", moves},     {"controls", controls}, {"limits", limits},
-        {"kills", kills},     {"freezes", freezes}, {"rights", rights},     {"into", into},
-        {"hostile", hostile}, {"races", races},     {"times", times},       {"spread", spread},
-        {"shares", shares},
+        {"names", names},     {"moves", moves},     {"lists", lists},     {"controls", controls},
+        {"limits", limits},   {"kills", kills},     {"freezes", freezes}, {"rights", rights},
+        {"into", into},       {"hostile", hostile}, {"races", races},     {"times", times},
+        {"spread", spread},   {"shares", shares},
     };
     struct statfs fs;
     if (statfs(top, &fs) != 0 || fs.f_type != 0x63677270) {

@@ -197,15 +197,36 @@ static void interrupted(void)
     close(fd), close(set);
 }
 
-/* A descriptor that waits is told to wait no more, and to wait again. */
-static void changes_its_mind(int fd, const char *what)
+static void add_one(int fd) { put(fd, 1); }
+
+static void expire(int fd)
 {
-    fcntl(fd, F_SETFL, O_NONBLOCK);
-    fails(take(fd), EAGAIN, what);
-    fcntl(fd, F_SETFL, 0);
-    struct itimerval soon = {{0, 0}, {0, 20000}};
-    setitimer(ITIMER_REAL, &soon, 0);
-    fails(take(fd), EINTR, "then it waits again");
+    struct itimerspec at_once = {.it_value = {0, 1}};
+    timerfd_settime(fd, 0, &at_once, 0);
+    struct pollfd p = {fd, POLLIN, 0};
+    poll(&p, 1, 10000);
+}
+
+/* A descriptor that waits is told to wait no more, and to wait again: at first, and when it has been read so
+ * often that it has got code of its own. `fill` gives it something to be read. */
+static void changes_its_mind(int fd, void (*fill)(int), const char *what)
+{
+    struct itimerval soon = {{0, 0}, {0, 20000}}, late = {{0, 0}, {5, 0}}, left;
+    for (int often = 0; often < 2; often++) {
+        /* One that waits all the same is woken, and may say then that it does not. */
+        fcntl(fd, F_SETFL, O_NONBLOCK);
+        setitimer(ITIMER_REAL, &late, 0);
+        fails(take(fd), EAGAIN, what);
+        getitimer(ITIMER_REAL, &left);
+        equal(left.it_value.tv_sec || left.it_value.tv_usec, 1, "at once");
+        fcntl(fd, F_SETFL, 0);
+        setitimer(ITIMER_REAL, &soon, 0);
+        fails(take(fd), EINTR, "then it waits again");
+        int missed = 0;
+        for (int i = 0; i < 100; i++)
+            fill(fd), missed += take(fd) != 1;
+        equal(missed, 0, "and is read again and again");
+    }
 }
 
 static void flags(void)
@@ -213,12 +234,12 @@ static void flags(void)
     struct sigaction action = {.sa_handler = nothing};
     sigaction(SIGALRM, &action, 0);
     int counter = eventfd(0, 0), timer = timerfd_create(CLOCK_MONOTONIC, 0);
-    changes_its_mind(counter, "O_NONBLOCK that comes later");
-    changes_its_mind(timer, "that of a timer");
+    changes_its_mind(counter, add_one, "O_NONBLOCK that comes later");
+    changes_its_mind(timer, expire, "that of a timer");
     close(counter), close(timer);
     counter = eventfd(0, EFD_NONBLOCK), timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
-    changes_its_mind(counter, "O_NONBLOCK from the beginning");
-    changes_its_mind(timer, "that of a timer");
+    changes_its_mind(counter, add_one, "O_NONBLOCK from the beginning");
+    changes_its_mind(timer, expire, "that of a timer");
     close(counter), close(timer);
 }
 

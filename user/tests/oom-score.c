@@ -51,6 +51,46 @@ static void limits(void)
     close(fd);
 }
 
+static int adjustment(void)
+{
+    char text[16] = "";
+    int fd = open("/proc/self/oom_score_adj", O_RDONLY);
+    ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    return length > 0 ? atoi(text) : -9999;
+}
+
+/* The old scale, from -17 to 15, is the same adjustment. */
+static void old_scale(void)
+{
+    static const struct {
+        const char *old;
+        int adjustment;
+    } pairs[] = {{"8", 470}, {"14", 823}, {"15", 1000}, {"-17", -1000}, {"-1", -58}, {"0", 0}};
+    static const struct {
+        int adjustment;
+        const char *old;
+    } shown[] = {{1000, "15\n"}, {999, "15\n"},    {500, "8\n"},
+                 {-500, "-8\n"}, {-1000, "-17\n"}, {0, "0\n"}};
+    char text[16], name[64];
+    int fd = open("/proc/self/oom_adj", O_RDWR);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        snprintf(name, sizeof name, "%s is %d", pairs[i].old, pairs[i].adjustment);
+        ssize_t length = strlen(pairs[i].old);
+        int done = pwrite(fd, pairs[i].old, length, 0) == length;
+        equal(done ? adjustment() : -9999, pairs[i].adjustment, name);
+    }
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        snprintf(name, sizeof name, "%d is shown on the old scale", shown[i].adjustment);
+        adjust(shown[i].adjustment);
+        memset(text, 0, sizeof text);
+        check(pread(fd, text, sizeof text - 1, 0) > 0 && strcmp(text, shown[i].old) == 0, name);
+    }
+    fails(pwrite(fd, "16", 2, 0), EINVAL, "sixteen is beyond it");
+    fails(pwrite(fd, "-18", 3, 0), EINVAL, "and -18");
+    close(fd);
+}
+
 static char *room(long bytes)
 {
     char *at = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -164,8 +204,8 @@ static void alone(void)
 int main(int argc, char **argv)
 {
     static const struct group groups[] = {
-        {"scores", scores}, {"weights", weights}, {"first", first},
-        {"last", last},     {"part", part},       {"alone", alone}, {"limits", limits},
+        {"limits", limits}, {"old-scale", old_scale}, {"scores", scores}, {"weights", weights},
+        {"first", first},   {"last", last},           {"part", part},     {"alone", alone},
     };
     run_groups(GROUPS(groups), 0, argc, argv);
     return done();

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -333,11 +334,25 @@ static void namespaces(void)
 
 #include "sysfs-names.h"
 
+/* The faults of the program that it did not wait for: stat has what getrusage says. */
+static void faults(void)
+{
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    whole("/proc/self/stat");
+    getrusage(RUSAGE_SELF, &after);
+    char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 10; field++)
+        at = strchr(at + 1, ' ');
+    long told = at ? atol(at + 1) : -1;
+    check(told > 0 && told >= before.ru_minflt && told <= after.ru_minflt, "stat: the faults so far");
+}
+
 static const struct group groups[] = {
     {"timers", timers},   {"blocks", blocks},           {"namespaces", namespaces},
     {"counts", counts},   {"devices", devices},         {"processors", processors},
     {"network", network}, {"processes", process_group}, {"descriptors", descriptors},
-    {"names", names},
+    {"names", names},     {"faults", faults},
 };
 
 int main(int argc, char **argv, char **environment)

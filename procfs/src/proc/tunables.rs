@@ -50,7 +50,7 @@ pub static OLD_ADJUSTMENT: Tunable = Tunable {
     show: |process, line| {
         let old = match process.oom_score_adj.load(Ordering::Relaxed) {
             MOST => 15,
-            value => value * 17 / 1000,
+            value => (value * 17 / 1000).min(15),
         };
         writeln!(line, "{old}")
     },

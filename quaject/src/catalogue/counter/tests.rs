@@ -4,7 +4,7 @@
 
 use super::routine::{synthesize_add, synthesize_take};
 use super::*;
-use crate::catalogue::testing::{Ended, Random, UserMemory, call, env, hot_path, low};
+use crate::catalogue::testing::{Ended, Random, UserMemory, call, env, hot_path, listing, low};
 use crate::kit::routine_env::UserAccess;
 use crate::threads;
 use abi::nr;
@@ -151,6 +151,17 @@ fn who_waits_is_called() {
         pair.made.replace(pair.twin.count());
     }
     sync::callout::link(&threads::CALLOUTS);
+}
+
+/// Another processor may come between a look at the count and its change, unless both are one exchange.
+#[test]
+fn on_several_processors_a_count_is_exchanged() {
+    for cpus in [1, 2] {
+        let pair = Pair::new(&env(cpus, UserAccess::Host), 0, false);
+        for text in [listing(&pair.take), listing(&pair.add)] {
+            assert_eq!(text.matches("lock cmpxchg").count(), cpus - 1, "{text}");
+        }
+    }
 }
 
 #[test]
