@@ -29,7 +29,7 @@ macro_rules! models {
     () => {
         pub mod models {
             use super::alarm::{AlarmHeap, Due, Key, NONE, Slots};
-            use super::primitive::ALARM_CHUNK;
+            use super::primitive::{ALARM_CHUNK, ALARM_FAN};
             use loom::sync::atomic::{AtomicPtr, AtomicU32};
             use std::ptr::null_mut;
 
@@ -61,7 +61,7 @@ macro_rules! models {
             fn all_there(heap: &mut AlarmHeap) {
                 called(heap, u64::MAX - 1);
                 let mut taken: Vec<u32> = Vec::new();
-                for _ in 0..ALARM_CHUNK {
+                for _ in 0..ALARM_CHUNK * ALARM_FAN {
                     let key = add(heap, 1, 0);
                     assert!(!taken.contains(&key.slot), "a slot is given twice");
                     taken.push(key.slot);
@@ -117,8 +117,8 @@ macro_rules! models {
 mod strong {
     pub mod primitive {
         pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-        pub const ALARM_CHUNK: usize = 4;
-        pub const ALARM_FAN: usize = 1;
+        pub const ALARM_CHUNK: usize = 2;
+        pub const ALARM_FAN: usize = 2;
         pub const ALARM_NODES: usize = 1;
         macro_rules! constructor {
             ($($constructor:tt)*) => {};
@@ -138,8 +138,8 @@ mod weak {
     #[allow(non_upper_case_globals, non_snake_case)]
     pub mod primitive {
         pub use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
-        pub const ALARM_CHUNK: usize = 4;
-        pub const ALARM_FAN: usize = 1;
+        pub const ALARM_CHUNK: usize = 2;
+        pub const ALARM_FAN: usize = 2;
         pub const ALARM_NODES: usize = 1;
         macro_rules! constructor {
             ($($constructor:tt)*) => {};
