@@ -378,6 +378,7 @@ static void peeked(void)
     check(pread(fd, &byte, 1, (long)at + 1) == 1 && byte == 'i', "and a shared one");
     fails(pwrite(fd, "b", 1, (long)at), EIO, "which is not written");
     fails(pread(fd, &byte, 1, (long)room(1)), EIO, "nothing is where nothing is");
+    fails(pread(fd, three, 3, 0x7ffffffff000 - 1), EIO, "nor around the end of what a program has");
     close(file);
     close(fd);
 }

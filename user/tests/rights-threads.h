@@ -67,6 +67,17 @@ static unsigned effective_of(pid_t tid)
     return data[0];
 }
 
+/* Whether the other user's processes have power over this one. */
+static int others_may(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        syscall(SYS_setresuid, THREADS_USER, THREADS_USER, THREADS_USER);
+        _exit(kill(getppid(), 0) == 0);
+    }
+    return code_of(child);
+}
+
 static void *worker(void *victim)
 {
     struct stat st;
@@ -148,6 +159,7 @@ static void threads_group(void)
     equal(effective_of(worker_tid), 0, "but not those of the other thread");
     equal(kill(victim, 0), 0, "it has power over its processes");
     equal(uid_of_new_thread(), 0, "its new threads are root");
+    equal(others_may(), 0, "the other user has no power over the process");
     turn(main_to_thread, thread_to_main);
     (void)!write(main_to_thread[1], &byte, 1);
     pthread_join(thread, NULL);
@@ -167,7 +179,7 @@ static void threads_group(void)
         syscall(SYS_setresuid, THREADS_USER, THREADS_USER, THREADS_USER);
         (void)!write(main_to_thread[1], &byte, 1);
         pthread_join(thread, NULL);
-        _exit(uid != 0 || bare_uid() != THREADS_USER);
+        _exit(uid != 0 || bare_uid() != THREADS_USER || !others_may());
     }
     equal(code_of(child), 0, "a change of the first thread is no other's");
     for (int i = 0; i < 2; i++) {

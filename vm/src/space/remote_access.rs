@@ -25,9 +25,13 @@ impl<M: Machine> AddressSpace<M> {
 
     /// As [`read_at`](Self::read_at), also where the program has no rights: what it would find if it had.
     pub fn peek_at(&self, address: usize, into: &mut [u8]) -> Result<(), FaultError> {
+        let end = address.checked_add(into.len());
+        if end.is_none_or(|end| end > USER_END) {
+            return Err(FaultError::NotMapped);
+        }
         let mut done = 0;
         while done < into.len() {
-            let at = address.checked_add(done).ok_or(FaultError::NotMapped)?;
+            let at = address + done;
             let next = (into.len() - done).min(PAGE - at % PAGE);
             let part = &mut into[done..done + next];
             match self.read_at(at, part) {
