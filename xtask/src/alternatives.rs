@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn links_stay_in_the_root_and_replace_nothing_of_packages() {
-        let folder = std::env::temp_dir().join(format!("alternatives-{}", std::process::id()));
+        let own = std::env::temp_dir().join(format!("alternatives-{}", std::process::id()));
+        let folder = own.join("root");
         let bin = folder.join("usr/bin");
         std::fs::create_dir_all(&bin).unwrap();
         std::fs::write(bin.join("vim.basic"), "").unwrap();
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(leads("new/vim"), there);
         assert_eq!(leads("usr/bin/mine"), None);
         assert!(bin.join("none").symlink_metadata().is_err());
-        assert!(!folder.parent().unwrap().join("x").exists());
-        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(!own.join("x").exists());
+        std::fs::remove_dir_all(&own).unwrap();
     }
 }

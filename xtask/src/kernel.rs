@@ -4,10 +4,13 @@
 //! file the kernel finds in its archive (`docs/run-contract.md`): names, and the places by which it moves
 //! itself.
 
-use crate::failure::{Context, Failure, HOST, Result};
+use crate::failure::{Context, Failure, HOST, Result, USAGE};
 use crate::host;
 use crate::symbols;
-use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SymbolKind};
+use object::read::elf::{ElfFile64, ProgramHeader};
+use object::{
+    Endianness, Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget, SymbolKind,
+};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -150,6 +153,43 @@ pub fn tables(kernel: &Path) -> Result<Tables> {
     })
 }
 
+/// `path`, if QEMU can boot the file: a program with a note of where a PVH loader enters it, or an image of
+/// Linux.
+///
+/// # Errors
+/// A usage failure: it cannot.
+pub fn bootable(path: PathBuf) -> Result<PathBuf> {
+    let wrong = |why: &str| Failure::new(USAGE, format!("--kernel {}: {why}", path.display()));
+    let bytes = std::fs::read(&path).map_err(|error| wrong(&error.to_string()))?;
+    if has_pvh_entry(&bytes) || is_linux(&bytes) {
+        return Ok(path);
+    }
+    Err(wrong("no kernel that QEMU can boot"))
+}
+
+/// Whether the program in `bytes` tells of a PVH entry.
+fn has_pvh_entry(bytes: &[u8]) -> bool {
+    /// The kind of such a note, whose name is `Xen`.
+    const PHYS32_ENTRY: u32 = 18;
+    let Ok(file) = ElfFile64::<Endianness>::parse(bytes) else {
+        return false;
+    };
+    let endian = file.endian();
+    let notes = file.elf_program_headers().iter().filter_map(|header| {
+        let notes = header.notes(endian, bytes).ok()??;
+        Some(notes)
+    });
+    notes.into_iter().any(|mut notes| {
+        core::iter::from_fn(|| notes.next().ok()?)
+            .any(|note| note.name() == b"Xen" && note.n_type(endian) == PHYS32_ENTRY)
+    })
+}
+
+/// Whether `bytes` begin with the header of an image of Linux for x86.
+fn is_linux(bytes: &[u8]) -> bool {
+    bytes.get(0x202..0x206) == Some(b"HdrS")
+}
+
 /// The address of a symbol.
 fn value(file: &object::File, name: &str) -> Result<u64> {
     file.symbol_by_name(name)
@@ -254,4 +294,21 @@ fn symbols(file: &object::File) -> Vec<(u64, String)> {
     table.sort();
     table.dedup_by_key(|(address, _)| *address);
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_kernel_is_refused() {
+        assert!(!has_pvh_entry(b"root:x:0:0") && !has_pvh_entry(b""));
+        let own = std::fs::read("/proc/self/exe").unwrap();
+        assert!(!has_pvh_entry(&own) && !is_linux(&own));
+        let mut image = vec![0; 0x210];
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        assert!(is_linux(&image));
+        let refused = bootable("/proc/self/exe".into()).unwrap_err();
+        assert_eq!(refused.status, USAGE);
+    }
 }

@@ -3,6 +3,7 @@
 //! *Interface*: `Options::parse`. Every wrong word is one clear line and status 2.
 
 use crate::failure::{Failure, Result, USAGE};
+use crate::kernel;
 use crate::machine::{Accel, Card, Chipset};
 use lexopt::prelude::*;
 use std::ffi::OsString;
@@ -218,7 +219,10 @@ impl Options {
                     }
                     options.mitigations = Some(word);
                 }
-                Long("kernel") => options.kernel = Some(existing(parser.value()?, "--kernel")?),
+                Long("kernel") => {
+                    let kernel = existing(parser.value()?, "--kernel")?;
+                    options.kernel = Some(kernel::bootable(kernel)?);
+                }
                 Long("quick") => options.quick = true,
                 Long("append") => options.append = text(parser.value()?, "--append")?,
                 Long("gdb") => options.gdb = true,

@@ -141,17 +141,15 @@ impl Root {
     /// # Errors
     /// Usage failure when there is no such file.
     pub fn add(&mut self, what: &str) -> Result<()> {
-        let (source, target) = match what.split_once(':') {
-            Some((source, target)) if !target.is_empty() => (source, target.to_owned()),
-            _ => {
-                let source = what.trim_end_matches(':');
-                let name = Path::new(source)
-                    .file_name()
-                    .map(|name| name.to_string_lossy());
-                (source, format!("{HOME}/{}", name.unwrap_or_default()))
-            }
-        };
+        let (source, target) = names("--add", what)?;
         let path = Path::new(source);
+        let target = target.map_or_else(
+            || {
+                let name = path.file_name().map(|name| name.to_string_lossy());
+                format!("{HOME}/{}", name.unwrap_or_default())
+            },
+            str::to_owned,
+        );
         if !path.exists() {
             return Err(Failure::new(USAGE, format!("--add {source}: no such file")));
         }
@@ -203,11 +201,8 @@ impl Root {
     /// # Errors
     /// Usage failure when there is no such directory.
     pub fn share(&mut self, what: &str) -> Result<Share> {
-        let (source, target) = match what.split_once(':') {
-            Some((source, target)) if !target.is_empty() => (source, Some(target)),
-            _ => (what.trim_end_matches(':'), None),
-        };
-        let wrong = |why: &str| Failure::new(USAGE, format!("--share {source}: {why}"));
+        let (source, target) = names("--share", what)?;
+        let wrong = |why: &str| Failure::new(USAGE, format!("--share {what}: {why}"));
         let directory = std::fs::canonicalize(source).map_err(|_| wrong("no such directory"))?;
         if !directory.is_dir() {
             return Err(wrong("not a directory"));
@@ -417,6 +412,25 @@ fn unpacked(path: &Path) -> Result<Vec<u8>> {
     }
 }
 
+/// The two names in `HOST[:GUEST]`, the value of `option`.
+///
+/// # Errors
+/// A usage failure: one of them is empty.
+fn names<'a>(option: &str, what: &'a str) -> Result<(&'a str, Option<&'a str>)> {
+    let (source, target) = match what.split_once(':') {
+        Some((source, target)) => (source, Some(target)),
+        None => (what, None),
+    };
+    let wrong = |why: &str| Failure::new(USAGE, format!("{option} {what}: {why}"));
+    if target == Some("") {
+        return Err(wrong("no name for the guest behind the colon"));
+    }
+    if source.is_empty() {
+        return Err(wrong("no name of the host"));
+    }
+    Ok((source, target))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -426,6 +440,17 @@ mod tests {
         assert_eq!(guest_path("./a/b"), "/root/a/b");
         assert_eq!(guest_path("../../x"), "/root/x");
         assert_eq!(guest_path("/usr/x"), "/usr/x");
+    }
+
+    #[test]
+    fn a_name_for_the_guest_is_left_out_with_its_colon() {
+        assert_eq!(names("--add", "a/b").unwrap(), ("a/b", None));
+        assert_eq!(names("--add", "a:/b:c").unwrap(), ("a", Some("/b:c")));
+        for what in ["a:", ":", ":b"] {
+            let refused = names("--share", what).unwrap_err();
+            assert_eq!(refused.status, USAGE);
+            assert!(refused.message.starts_with(&format!("--share {what}: ")));
+        }
     }
 
     #[test]
