@@ -46,6 +46,7 @@ pub enum Capability {
     SysTtyConfig = 26,
     Mknod = 27,
     Lease = 28,
+    AuditControl = 30,
     Setfcap = 31,
     MacOverride = 32,
     Syslog = 34,

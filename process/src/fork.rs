@@ -19,6 +19,7 @@ use crate::dispatch;
 use crate::memory;
 use crate::pidfd;
 use crate::process::access::CredGuard;
+use crate::process::login::Login;
 use crate::process::rseq::Rseq;
 use crate::process::signals::core_state::{CoreState, FILTER};
 use crate::process::signals::{ProcessSignals, SignalActions};
@@ -494,6 +495,7 @@ impl Process {
             parent_images,
             huge_pages: parent.huge_pages.load(Ordering::Relaxed),
             filter: parent.core_state.filter.load(Ordering::Relaxed),
+            login: parent.login.inherited(),
             oom_score_adj: parent.oom_score_adj.load(Ordering::Relaxed),
             oom_score_adj_least: parent.oom_score_adj_least.load(Ordering::Relaxed),
             personality: parent.personality.load(Ordering::Relaxed),
@@ -556,6 +558,7 @@ impl Process {
             is_reaper: AtomicBool::new(false),
             flushes: AtomicBool::new(false),
             poison: AtomicI32::new(POISON_DEFAULT),
+            login: heritage.login,
             oom_score_adj: AtomicI32::new(heritage.oom_score_adj),
             oom_score_adj_least: AtomicI32::new(heritage.oom_score_adj_least),
             ended_leader: Once::new(),
@@ -578,6 +581,7 @@ struct Heritage {
     parent_images: u32,
     huge_pages: bool,
     filter: u32,
+    login: Login,
     oom_score_adj: i32,
     oom_score_adj_least: i32,
     personality: u32,
@@ -601,6 +605,7 @@ pub fn make_init(root: FsContext) -> Result<Arc<Process>> {
         parent_images: 0,
         huge_pages: true,
         filter: FILTER,
+        login: Login::nobody(),
         oom_score_adj: 0,
         oom_score_adj_least: 0,
         personality: 0,

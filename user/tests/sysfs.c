@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -348,11 +349,51 @@ static void faults(void)
     check(told > 0 && told >= before.ru_minflt && told <= after.ru_minflt, "stat: the faults so far");
 }
 
+/* Writes a text to a file; how much, or -1. */
+static int put(const char *path, const char *said)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int count = fd < 0 ? -1 : (int)write(fd, said, strlen(said));
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return count;
+}
+
+/* A process says once who has logged in, as sshd and cron do; its children know it, and keep it. */
+static void logins(void)
+{
+    static const char own[] = "/proc/self/loginuid";
+    char others[64];
+    equal(number(own), 4294967295, "nobody has logged in");
+    equal(whole(own), 10, "a number, and no line");
+    fails(put(own, "no"), EINVAL, "a word is no user");
+    snprintf(others, sizeof others, "/proc/%d/loginuid", getppid());
+    fails(put(others, "1000"), EPERM, "each says it of itself alone");
+    equal(put(own, "1000"), 4, "a user has logged in");
+    equal(number(own), 1000, "who is known");
+    long session = number("/proc/self/sessionid");
+    check(session != 4294967295, "with a session");
+    pid_t child = fork();
+    if (child == 0) {
+        int bad = number(own) != 1000 || number("/proc/self/sessionid") != session;
+        if (setresuid(1000, 1000, 1000) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0)
+            _exit(4);
+        if (put(own, "1001") != -1 || errno != EPERM || number(own) != 1000)
+            bad |= 2;
+        _exit(bad);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    equal(status, 0, "a child knows it, and cannot become another");
+}
+
 static const struct group groups[] = {
     {"timers", timers},   {"blocks", blocks},           {"namespaces", namespaces},
     {"counts", counts},   {"devices", devices},         {"processors", processors},
     {"network", network}, {"processes", process_group}, {"descriptors", descriptors},
-    {"names", names},     {"faults", faults},
+    {"names", names},     {"faults", faults},           {"logins", logins},
 };
 
 int main(int argc, char **argv, char **environment)

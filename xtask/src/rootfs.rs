@@ -30,7 +30,12 @@ const TEXTS: [(&str, &str); 5] = [
     ("etc/hostname", "synthesis\n"),
     (
         "etc/profile",
-        "export PS1='\\u@synthesis:\\w\\$ '\nexport PAGER=less EDITOR=vi\nalias ll='ls -l'\numask 022\n",
+        // Dash knows no letters behind a backslash there.
+        "case $(readlink /proc/$$/exe) in\n\
+         */dash) PS1=\"$(id -un)@synthesis:\"'$PWD'\"$([ $(id -u) = 0 ] && echo '# ' || echo '$ ')\" ;;\n\
+         *) PS1='\\u@synthesis:\\w\\$ ' ;;\n\
+         esac\n\
+         export PS1\nexport PAGER=less EDITOR=vi\nalias ll='ls -l'\numask 022\n",
     ),
     ("etc/shells", "/bin/sh\n"),
 ];

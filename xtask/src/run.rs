@@ -167,11 +167,16 @@ pub fn root(options: &Options) -> Result<(Root, Vec<String>)> {
         root.disc(disc)?;
     }
     let mut command = options.command.clone();
-    if let Some(name) = command.first_mut() {
-        *name = root.command(name)?;
+    match command.first_mut() {
+        Some(name) => *name = root.command(name)?,
+        // A Debian system's shell for users, where it is there; else the kernel starts `/bin/sh`.
+        None if !packages.is_empty() && root.has(BASH) => command = vec![BASH.into(), "-l".into()],
+        None => {}
     }
     Ok((root, command))
 }
+
+const BASH: &str = "/bin/bash";
 
 /// The directories of the host that the options ask for.
 fn shares(options: &Options, root: &mut Root) -> Result<Vec<Share>> {

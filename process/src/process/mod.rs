@@ -16,6 +16,7 @@ pub mod hostname;
 mod identity;
 pub mod init_process;
 pub mod limits;
+pub mod login;
 pub(crate) mod parent_thread;
 pub(crate) mod pi_state;
 pub mod remote_write;
@@ -60,6 +61,7 @@ pub use usage::Usage;
 
 use file::fdtable::FdTable;
 use file::fs::FsContext;
+use login::Login;
 use vm::fallible::{try_arc, try_reserve, try_string};
 
 /// The result of `PR_MCE_KILL_GET` when nothing was set.
@@ -172,6 +174,8 @@ pub struct Process {
     pub flushes: AtomicBool,
     /// See `huge_pages`.
     pub poison: AtomicI32,
+    /// The user who has logged in.
+    pub login: Login,
     /// Its `oom_score_adj`, as written.
     pub oom_score_adj: AtomicI32,
     /// The last value that a superuser wrote there: other users cannot set a lower one.

@@ -245,8 +245,9 @@ impl PseudoDir for PidDir {
                 Ok(())
             }),
             "smaps_rollup" => PseudoEntry::Text(looking(process, smaps::rollup)),
-            "loginuid" | "sessionid" => text(|out| {
-                out.push_str("4294967295");
+            "loginuid" => tuned(process, &tunables::LOGIN),
+            "sessionid" => text(move |out| {
+                let _ = write!(out, "{}", process.login.session());
                 Ok(())
             }),
             "oom_score" => text(move |out| {

@@ -1,7 +1,8 @@
-//! The writable numbers of a process: `oom_score_adj`, `oom_adj`, `coredump_filter`, `timerslack_ns`.
+//! The writable numbers of a process: `oom_score_adj`, `oom_adj`, `coredump_filter`, `timerslack_ns`,
+//! `loginuid`.
 //!
-//! *Interface*: [`TunableFile`], a file; [`ADJUSTMENT`], [`OLD_ADJUSTMENT`], [`FILTER`], [`SLACK`] are what
-//! it may be about.
+//! *Interface*: [`TunableFile`], a file; [`ADJUSTMENT`], [`OLD_ADJUSTMENT`], [`FILTER`], [`SLACK`], [`LOGIN`]
+//! are what it may be about.
 
 use abi::errno::{Errno, Result};
 use alloc::sync::Arc;
@@ -99,6 +100,18 @@ pub static SLACK: Tunable = Tunable {
             first.sched.set_slack(slack);
         }
         Ok(())
+    },
+};
+
+/// `loginuid`: a process tells its own, for itself and its children.
+pub static LOGIN: Tunable = Tunable {
+    show: |process, line| write!(line, "{}", process.login.uid()),
+    set: |process, opener, text| {
+        if process.pid != Process::current().pid {
+            return Err(Errno::EPERM);
+        }
+        let uid = text.parse().map_err(|_| Errno::EINVAL)?;
+        process.login.set(uid, opener.has(Capability::AuditControl))
     },
 };
 
