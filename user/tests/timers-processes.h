@@ -146,8 +146,8 @@ static void many(void)
     struct rlimit before, limit = {3 * PROCESSES * EACH, 3 * PROCESSES * EACH};
     int ends[2], made = 0;
     getrlimit(RLIMIT_SIGPENDING, &before);
-    setrlimit(RLIMIT_SIGPENDING, &limit);
-    if (pipe(ends) != 0)
+    /* Another user has not so many. */
+    if (setrlimit(RLIMIT_SIGPENDING, &limit) != 0 || pipe(ends) != 0)
         return;
     for (int i = 0; i < PROCESSES; i++) {
         setters[i] = fork();

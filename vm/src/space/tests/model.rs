@@ -18,7 +18,8 @@ enum Source {
     /// Its own; `None` for a file page that was not written yet.
     Own(Option<u8>, Option<u64>),
     File(u64),
-    SharedAnonymous(Rc<RefCell<HashMap<u64, u8>>>, u64),
+    /// An object of so many pages, and which of them.
+    SharedAnonymous((Rc<RefCell<HashMap<u64, u8>>>, u64), u64),
 }
 
 #[derive(Clone)]
@@ -95,7 +96,8 @@ fn look(
         Source::Own(Some(value), _) => Ok(*value),
         Source::Own(None, None) => Ok(0),
         Source::Own(None, Some(index)) | Source::File(index) => in_file(index),
-        Source::SharedAnonymous(object, index) => {
+        Source::SharedAnonymous((_, pages), index) if index >= pages => Err(FaultError::BeyondEnd),
+        Source::SharedAnonymous((object, _), index) => {
             Ok(object.borrow().get(index).copied().unwrap_or(0))
         }
     }
@@ -145,7 +147,7 @@ impl Family {
                     let index = (start % 3 + i) as u64;
                     let source = match kind {
                         0 => Source::Own(None, None),
-                        1 => Source::SharedAnonymous(object.clone(), i as u64),
+                        1 => Source::SharedAnonymous((object.clone(), count as u64), i as u64),
                         2 => Source::Own(None, Some(index)),
                         _ => Source::File(index),
                     };
@@ -174,7 +176,7 @@ impl Family {
                     match &mut model.get_mut(&page).unwrap().source {
                         Source::Own(own, _) => *own = Some(value),
                         Source::File(index) => drop(self.in_file.insert(*index, value)),
-                        Source::SharedAnonymous(object, index) => {
+                        Source::SharedAnonymous((object, _), index) => {
                             object.borrow_mut().insert(*index, value);
                         }
                     }
