@@ -127,12 +127,15 @@ impl Copy {
                 return Err(fault(format!("mutants {names} are in each other's text")));
             }
         }
-        for (file, place, number, mutant) in places {
+        for (file, place, number, mutant) in &places {
             // The text in that place, so that its line ends and comments stay.
-            let text = self.text(&file)?;
-            let switched = mutant.switched(&text[place.clone()], number);
-            text.replace_range(place, &switched);
-            self.add_switch(&file)?;
+            let text = self.text(file)?;
+            let switched = mutant.switched(&text[place.clone()], *number);
+            text.replace_range(place.clone(), &switched);
+        }
+        // Behind all of them: a room's first file gets a line in front.
+        for (file, ..) in &places {
+            self.add_switch(file)?;
         }
         let main = self.text(MAIN)?;
         let Some(at) = main.find(START) else {
