@@ -9,14 +9,14 @@ use core::sync::atomic::{AtomicU32, Ordering};
 /// Nobody has logged in.
 pub const UNSET: u32 = u32::MAX;
 
-/// Who has logged in.
+/// The user who has logged in, and that session.
 pub struct Login {
     uid: AtomicU32,
     session: AtomicU32,
 }
 
 impl Login {
-    /// Nobody.
+    /// Nobody has.
     pub fn nobody() -> Login {
         Login {
             uid: AtomicU32::new(UNSET),
