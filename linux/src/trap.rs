@@ -21,7 +21,7 @@ use vm::space::{Begun, FaultError};
 use crate::call::{self, Args};
 use process::dispatch;
 use process::memory;
-use process::memory::fault::{FaultRest, access, resolve};
+use process::memory::fault::{FaultRest, PRESENT, access, resolve};
 use process::signal::{self, deliver, rseq};
 use process::{Task, exit, flows, ptrace};
 
@@ -220,8 +220,6 @@ fn on_fault(frame: &mut TrapFrame, answer: usize) {
 }
 
 fn page_fault(frame: &mut TrapFrame, begun: Begun) {
-    /// In the error code: the page is there, and the access is refused.
-    const PRESENT: u64 = 1 << 0;
     let address = fault_address();
     let access = access(frame.error);
     if frame.from_user() {

@@ -14,8 +14,9 @@ use vm::{Access, AddressSpace};
 
 use crate::process::Task;
 
-/// Bits of the processor's error code.
-const PRESENT: u64 = 1 << 0;
+/// In the processor's error code: the page is there, and the access is refused.
+pub const PRESENT: u64 = 1 << 0;
+/// Other bits of it.
 const WRITE: u64 = 1 << 1;
 const USER: u64 = 1 << 2;
 const FETCH: u64 = 1 << 4;
